@@ -1,0 +1,98 @@
+//! Everything that can be wrong with a graph, each with the place and the value.
+
+use crate::layout::Level;
+
+/// Why a graph, or a set of encodings for it, was refused.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum GraphError {
+    /// Source and target lists differ in length.
+    #[error("edge list has {sources} sources but {targets} targets")]
+    EdgeListLengths {
+        /// Number of sources.
+        sources: usize,
+        /// Number of targets.
+        targets: usize,
+    },
+    /// An edge names a node that does not exist.
+    #[error("edge {edge} {verb} node {node}, but the graph has {num_nodes} nodes", verb = if *.is_source { "starts at" } else { "points to" })]
+    EdgeOutOfRange {
+        /// Position in the edge list.
+        edge: usize,
+        /// The missing node.
+        node: u32,
+        /// Number of nodes of the graph.
+        num_nodes: usize,
+        /// Whether it is the edge's source (else its target).
+        is_source: bool,
+    },
+    /// More nodes or edges than 32-bit indices can name.
+    #[error("{count} {what} are more than the {limit} that one graph or batch can hold")]
+    TooLarge {
+        /// `nodes` or `edges`.
+        what: &'static str,
+        /// How many there are.
+        count: usize,
+        /// How many there may be.
+        limit: usize,
+    },
+    /// A feature or target array does not have one value per row and column.
+    #[error("{level} {what}: {found} values for {rows} rows of {columns} columns")]
+    Length {
+        /// Level of the array.
+        level: Level,
+        /// Which array.
+        what: &'static str,
+        /// Values found.
+        found: usize,
+        /// Rows expected.
+        rows: usize,
+        /// Columns expected.
+        columns: usize,
+    },
+    /// A continuous feature or a float target is infinite, or a feature is NaN.
+    #[error("{level} {row}, {what} column {column}: {value} is not a finite number")]
+    NotFinite {
+        /// Level of the array.
+        level: Level,
+        /// Which array.
+        what: &'static str,
+        /// Row.
+        row: usize,
+        /// Column.
+        column: usize,
+        /// The value.
+        value: f32,
+    },
+    /// The offsets of a multi-hot feature do not delimit its indices.
+    #[error("{level} multi-hot offsets: {reason}")]
+    Ragged {
+        /// Level of the array.
+        level: Level,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A graph carries other columns than the set it is added to.
+    #[error("{what} differ from those of the other graphs: {found} here, {expected} there")]
+    LayoutMismatch {
+        /// Which columns.
+        what: String,
+        /// Found in this graph.
+        found: String,
+        /// Expected by the set.
+        expected: String,
+    },
+    /// An eigenvalue solver did not converge.
+    #[error(
+        "{pairs} eigenpairs of a component of {nodes} nodes did not converge: residual {residual:.1e} after {iterations} iterations"
+    )]
+    NotConverged {
+        /// Nodes of the component.
+        nodes: usize,
+        /// Pairs asked for.
+        pairs: usize,
+        /// Largest residual reached.
+        residual: f64,
+        /// Iterations done.
+        iterations: usize,
+    },
+}

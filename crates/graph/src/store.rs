@@ -1,0 +1,393 @@
+//! Many graphs in one set of arrays.
+//!
+//! A quarter of a million molecules as separate objects would spend more memory on headers and allocator
+//! slack than on atoms. Here each kind of value of all graphs lies in one array, and [`GraphRef`] is a view of one graph.
+//! The only way in is [`GraphStore::push`], which checks everything; so whatever comes out is valid.
+
+use std::ops::Range;
+
+use crate::encoding::Encodings;
+use crate::error::GraphError;
+use crate::features::{FeatureRows, FeatureTable};
+use crate::layout::{Layout, Level, TargetLayout};
+use crate::targets::{TargetRows, TargetTable};
+
+/// Most nodes, or edges, of one graph and of one batch: indices are 32-bit, the last value is reserved.
+pub const MAX_INDEX: usize = u32::MAX as usize - 1;
+
+/// A graph that has not been checked yet.
+///
+/// Edge `i` carries a message from node `src[i]` to node `dst[i]`; an undirected bond is two edges.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GraphParts<'a> {
+    /// Number of nodes; zero is legal.
+    pub num_nodes: usize,
+    /// Source node of each edge.
+    pub src: &'a [u32],
+    /// Target node of each edge.
+    pub dst: &'a [u32],
+    /// Features of the nodes, one row per node.
+    pub node: FeatureRows<'a>,
+    /// Features of the edges, one row per edge.
+    pub edge: FeatureRows<'a>,
+    /// Targets, on the level that the set's layout names.
+    pub target: Option<TargetRows<'a>>,
+}
+
+impl GraphParts<'_> {
+    /// Checks everything that can be wrong with a graph of this layout.
+    pub fn check(&self, layout: &Layout) -> Result<(), GraphError> {
+        let (nodes, edges) = (self.num_nodes, self.src.len());
+        if edges != self.dst.len() {
+            return Err(GraphError::EdgeListLengths { sources: edges, targets: self.dst.len() });
+        }
+        for (what, count) in [("nodes", nodes), ("edges", edges)] {
+            if count > MAX_INDEX {
+                return Err(GraphError::TooLarge { what, count, limit: MAX_INDEX });
+            }
+        }
+        for (is_source, ends) in [(true, self.src), (false, self.dst)] {
+            if let Some(edge) = ends.iter().position(|&v| v as usize >= nodes) {
+                return Err(GraphError::EdgeOutOfRange { edge, node: ends[edge], num_nodes: nodes, is_source });
+            }
+        }
+        self.node.check(Level::Node, &layout.node, nodes)?;
+        self.edge.check(Level::Edge, &layout.edge, edges)?;
+        match (&self.target, &layout.target) {
+            (None, None) => Ok(()),
+            (Some(target), Some(expected)) => target.check(expected, expected.level.rows(nodes, edges)),
+            (found, expected) => Err(GraphError::LayoutMismatch {
+                what: "targets".into(),
+                found: if found.is_some() { "present" } else { "absent" }.into(),
+                expected: if expected.is_some() { "present" } else { "absent" }.into(),
+            }),
+        }
+    }
+}
+
+/// A checked graph inside a [`GraphStore`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GraphRef<'a> {
+    num_nodes: usize,
+    src: &'a [u32],
+    dst: &'a [u32],
+    node: FeatureRows<'a>,
+    edge: FeatureRows<'a>,
+    target: Option<TargetRows<'a>>,
+}
+
+impl<'a> GraphRef<'a> {
+    /// Number of nodes.
+    pub fn num_nodes(&self) -> usize {
+        self.num_nodes
+    }
+
+    /// Number of directed edges.
+    pub fn num_edges(&self) -> usize {
+        self.src.len()
+    }
+
+    /// Source node of each edge, `[edges]`.
+    pub fn src(&self) -> &'a [u32] {
+        self.src
+    }
+
+    /// Target node of each edge, `[edges]`.
+    pub fn dst(&self) -> &'a [u32] {
+        self.dst
+    }
+
+    /// Features of the nodes.
+    pub fn node(&self) -> FeatureRows<'a> {
+        self.node
+    }
+
+    /// Features of the edges, in the order of the edge list.
+    pub fn edge(&self) -> FeatureRows<'a> {
+        self.edge
+    }
+
+    /// Targets, if the set has any.
+    pub fn target(&self) -> Option<TargetRows<'a>> {
+        self.target
+    }
+
+    /// The same graph as unchecked parts, to be changed and checked again.
+    pub fn parts(&self) -> GraphParts<'a> {
+        let GraphRef { num_nodes, src, dst, node, edge, target } = *self;
+        GraphParts { num_nodes, src, dst, node, edge, target }
+    }
+}
+
+/// Many checked graphs of one [`Layout`], stored together.
+#[derive(Clone, Debug)]
+pub struct GraphStore {
+    layout: Layout,
+    node_offsets: Vec<usize>,
+    edge_offsets: Vec<usize>,
+    src: Vec<u32>,
+    dst: Vec<u32>,
+    pub(crate) node: FeatureTable,
+    pub(crate) edge: FeatureTable,
+    pub(crate) target: Option<TargetTable>,
+    encodings: Encodings,
+}
+
+impl GraphStore {
+    /// An empty set of graphs with these columns.
+    pub fn new(layout: Layout) -> Self {
+        Self {
+            node_offsets: vec![0],
+            edge_offsets: vec![0],
+            src: Vec::new(),
+            dst: Vec::new(),
+            node: FeatureTable::new(layout.node.clone()),
+            edge: FeatureTable::new(layout.edge.clone()),
+            target: layout.target.map(TargetTable::new),
+            encodings: Encodings::default(),
+            layout,
+        }
+    }
+
+    /// Checks a graph and appends it. On error the store is unchanged.
+    ///
+    /// Encodings of the graphs so far are dropped: they would not cover the new one.
+    pub fn push(&mut self, graph: GraphParts<'_>) -> Result<(), GraphError> {
+        graph.check(&self.layout)?;
+        self.src.extend_from_slice(graph.src);
+        self.dst.extend_from_slice(graph.dst);
+        self.node_offsets.push(self.num_nodes() + graph.num_nodes);
+        self.edge_offsets.push(self.src.len());
+        self.node.extend(&graph.node);
+        self.edge.extend(&graph.edge);
+        if let (Some(table), Some(rows)) = (&mut self.target, &graph.target) {
+            table.extend(rows);
+        }
+        self.encodings = Encodings::default();
+        Ok(())
+    }
+
+    /// Makes room for this many more nodes and edges in all.
+    pub fn reserve(&mut self, nodes: usize, edges: usize) {
+        self.src.reserve_exact(edges);
+        self.dst.reserve_exact(edges);
+        self.node.reserve(nodes);
+        self.edge.reserve(edges);
+    }
+
+    /// Replaces the targets of all graphs, given one after the other.
+    ///
+    /// # Errors
+    /// If there is not one row for every graph, node or edge, or a value is infinite.
+    pub fn set_target(&mut self, layout: TargetLayout, rows: TargetRows<'_>) -> Result<(), GraphError> {
+        rows.check(&layout, self.rows(layout.level))?;
+        let mut table = TargetTable::new(layout);
+        table.extend(&rows);
+        self.layout.target = Some(layout);
+        self.target = Some(table);
+        Ok(())
+    }
+
+    /// Columns of the graphs.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Number of graphs.
+    pub fn len(&self) -> usize {
+        self.node_offsets.len() - 1
+    }
+
+    /// True when there is no graph.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of nodes of all graphs.
+    pub fn num_nodes(&self) -> usize {
+        self.node_offsets[self.len()]
+    }
+
+    /// Number of directed edges of all graphs.
+    pub fn num_edges(&self) -> usize {
+        self.src.len()
+    }
+
+    /// Where the nodes of each graph begin among all nodes, `[graphs + 1]`.
+    pub fn node_offsets(&self) -> &[usize] {
+        &self.node_offsets
+    }
+
+    /// Where the edges of each graph begin among all edges, `[graphs + 1]`.
+    pub fn edge_offsets(&self) -> &[usize] {
+        &self.edge_offsets
+    }
+
+    /// Positions of a graph's nodes among all nodes.
+    pub fn node_range(&self, graph: usize) -> Range<usize> {
+        self.node_offsets[graph]..self.node_offsets[graph + 1]
+    }
+
+    /// Positions of a graph's edges among all edges.
+    pub fn edge_range(&self, graph: usize) -> Range<usize> {
+        self.edge_offsets[graph]..self.edge_offsets[graph + 1]
+    }
+
+    /// The graph at a position.
+    ///
+    /// # Panics
+    /// If there is no such graph.
+    pub fn graph(&self, index: usize) -> GraphRef<'_> {
+        let (nodes, edges) = (self.node_range(index), self.edge_range(index));
+        GraphRef {
+            num_nodes: nodes.len(),
+            src: &self.src[edges.clone()],
+            dst: &self.dst[edges.clone()],
+            node: self.node.rows(nodes.clone()),
+            edge: self.edge.rows(edges.clone()),
+            target: self.target.as_ref().map(|t| t.rows(t.range(index, nodes, edges))),
+        }
+    }
+
+    /// All graphs in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = GraphRef<'_>> + Clone {
+        (0..self.len()).map(|i| self.graph(i))
+    }
+
+    /// Positional encodings of all nodes, as far as they have been computed or read.
+    pub fn encodings(&self) -> &Encodings {
+        &self.encodings
+    }
+
+    /// Replaces the encodings.
+    ///
+    /// # Errors
+    /// If one of them does not have a row for every node.
+    pub fn set_encodings(&mut self, encodings: Encodings) -> Result<(), GraphError> {
+        encodings.check(self.num_nodes())?;
+        self.encodings = encodings;
+        Ok(())
+    }
+
+    /// Targets of all graphs, one after the other.
+    pub fn target(&self) -> Option<TargetRows<'_>> {
+        let table = self.target.as_ref()?;
+        Some(table.rows(0..self.rows(table.layout.level)))
+    }
+
+    /// Number of graphs, of nodes, or of edges.
+    pub fn rows(&self, level: Level) -> usize {
+        match level {
+            Level::Graph => self.len(),
+            Level::Node => self.num_nodes(),
+            Level::Edge => self.num_edges(),
+        }
+    }
+
+    /// Positions of a graph's rows on a level.
+    pub fn row_range(&self, level: Level, graph: usize) -> Range<usize> {
+        match level {
+            Level::Graph => graph..graph + 1,
+            Level::Node => self.node_range(graph),
+            Level::Edge => self.edge_range(graph),
+        }
+    }
+
+    /// Smallest vocabularies that hold the values seen: per categorical column, and of the multi-hot feature.
+    pub fn vocabularies(&self, level: Level) -> (Vec<usize>, usize) {
+        match level {
+            Level::Graph => (Vec::new(), 0),
+            Level::Node => self.node.vocabularies(),
+            Level::Edge => self.edge.vocabularies(),
+        }
+    }
+
+    /// Gives back memory that growth left unused.
+    pub fn shrink_to_fit(&mut self) {
+        self.node_offsets.shrink_to_fit();
+        self.edge_offsets.shrink_to_fit();
+        self.src.shrink_to_fit();
+        self.dst.shrink_to_fit();
+        self.node.shrink_to_fit();
+        self.edge.shrink_to_fit();
+        if let Some(target) = &mut self.target {
+            target.shrink_to_fit();
+        }
+    }
+
+    /// Bytes of memory held.
+    pub fn bytes(&self) -> usize {
+        size_of::<usize>() * (self.node_offsets.capacity() + self.edge_offsets.capacity())
+            + 4 * (self.src.capacity() + self.dst.capacity())
+            + self.node.bytes()
+            + self.edge.bytes()
+            + self.target.as_ref().map_or(0, TargetTable::bytes)
+            + self.encodings.bytes()
+    }
+}
+
+impl PartialEq for GraphStore {
+    fn eq(&self, other: &Self) -> bool {
+        self.layout == other.layout
+            && self.len() == other.len()
+            && self.encodings == other.encodings
+            && self.iter().zip(other.iter()).all(|(a, b)| a == b)
+    }
+}
+
+/// One checked graph that owns its values.
+///
+/// ```
+/// use gt_graph::{FeatureRows, Graph, GraphParts};
+///
+/// // Water: an oxygen with two hydrogens, every bond in both directions.
+/// let water = Graph::new(GraphParts {
+///     num_nodes: 3,
+///     src: &[0, 1, 0, 2],
+///     dst: &[1, 0, 2, 0],
+///     node: FeatureRows { categorical: &[8, 1, 1], ..Default::default() },
+///     ..Default::default()
+/// })?;
+/// assert_eq!(water.view().num_edges(), 4);
+///
+/// let broken = Graph::new(GraphParts { num_nodes: 3, src: &[0], dst: &[7], ..Default::default() });
+/// assert_eq!(broken.unwrap_err().to_string(), "edge 0 points to node 7, but the graph has 3 nodes");
+/// # Ok::<(), gt_graph::GraphError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Graph(GraphStore);
+
+impl Graph {
+    /// Checks the parts; the number of feature columns follows from the number of values.
+    ///
+    /// Targets given this way are one row on the graph level; for others use [`Graph::with_layout`].
+    pub fn new(parts: GraphParts<'_>) -> Result<Self, GraphError> {
+        let target = parts.target.map(|t| TargetLayout { level: Level::Graph, kind: t.kind(), columns: t.len() });
+        let layout =
+            Layout { node: parts.node.layout(parts.num_nodes), edge: parts.edge.layout(parts.src.len()), target };
+        Self::with_layout(layout, parts)
+    }
+
+    /// Checks the parts against a layout.
+    pub fn with_layout(layout: Layout, parts: GraphParts<'_>) -> Result<Self, GraphError> {
+        let mut store = GraphStore::new(layout);
+        store.push(parts)?;
+        Ok(Self(store))
+    }
+
+    /// The graph's contents.
+    pub fn view(&self) -> GraphRef<'_> {
+        self.0.graph(0)
+    }
+
+    /// The graph as a set of one.
+    pub fn as_store(&self) -> &GraphStore {
+        &self.0
+    }
+}
+
+impl From<Graph> for GraphStore {
+    fn from(graph: Graph) -> Self {
+        graph.0
+    }
+}
