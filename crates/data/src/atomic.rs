@@ -1,0 +1,55 @@
+//! Files that are either complete or not there.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use crate::error::{DataError, Result};
+
+/// A complete file that does not bear its name yet; dropping it removes it.
+pub struct Prepared {
+    temporary: NamedTempFile,
+    path: PathBuf,
+}
+
+impl Prepared {
+    /// Writes a file beside `path` through `fill`, down to the disk.
+    ///
+    /// # Errors
+    /// If `fill` fails or the disk is full; nothing is left behind.
+    pub fn write(path: &Path, fill: impl FnOnce(&mut BufWriter<&File>) -> Result<()>) -> Result<Self> {
+        let io = |e| DataError::io(path, e);
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".gt-").suffix(".partial");
+        // Temporary files are private by default; a data file should be as readable as any other.
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let temporary = builder.tempfile_in(folder).map_err(io)?;
+        let mut out = BufWriter::with_capacity(1 << 18, temporary.as_file());
+        fill(&mut out)?;
+        out.into_inner().map_err(|e| io(e.into_error()))?;
+        temporary.as_file().sync_all().map_err(io)?;
+        Ok(Self { temporary, path: path.into() })
+    }
+
+    /// Gives the file its name, in place of whatever bore it before.
+    ///
+    /// # Errors
+    /// If the operating system refuses.
+    pub fn commit(self) -> Result<()> {
+        let Self { temporary, path } = self;
+        temporary.persist(&path).map_err(|e| DataError::io(&path, e.error))?;
+        Ok(())
+    }
+}
+
+/// Writes a file through `fill`; it appears under its name only when everything has reached the disk.
+///
+/// # Errors
+/// If `fill` fails or the disk is full; whatever stood at `path` before is then untouched.
+pub fn write_atomic(path: &Path, fill: impl FnOnce(&mut BufWriter<&File>) -> Result<()>) -> Result<()> {
+    Prepared::write(path, fill)?.commit()
+}

@@ -1,0 +1,166 @@
+//! A file from the web: resumable, atomic, patient.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ureq::http::{Response, StatusCode};
+use ureq::{Agent, Body};
+
+use crate::error::{DataError, Result};
+
+/// How far a download is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress<'a> {
+    /// Name of the file.
+    pub name: &'a str,
+    /// Bytes so far, those of an earlier attempt included.
+    pub done: u64,
+    /// Bytes in all, if the server says.
+    pub total: Option<u64>,
+}
+
+/// A connection that breaks is taken up again this many times.
+const ATTEMPTS: usize = 4;
+
+/// Downloads `url` to `path`.
+///
+/// Bytes arrive in `path` + `.part`; an interrupted download continues there, also in a later run, as long as the server's copy
+/// is the same (by its entity tag). The file gets its name when it is complete.
+///
+/// # Errors
+/// If the server refuses or cannot be reached; the partial file stays for the next attempt.
+pub fn download(url: &str, path: &Path, progress: &mut dyn FnMut(Progress<'_>)) -> Result<()> {
+    let agent: Agent = Agent::config_builder()
+        .http_status_as_error(false)
+        .timeout_connect(Some(Duration::from_secs(20)))
+        .timeout_recv_response(Some(Duration::from_secs(60)))
+        .user_agent(concat!("graph-transformer/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .into();
+    let partial = Partial::new(path);
+    let mut attempt = 1;
+    loop {
+        match partial.receive(&agent, url, progress) {
+            Ok(()) => break,
+            Err(Failure::Final(error)) => return Err(error),
+            Err(Failure::Broken(message)) if attempt >= ATTEMPTS => {
+                let kept = partial.length();
+                return Err(DataError::Request(format!(
+                    "{url}: {message} ({kept} bytes are kept; the same command continues there)"
+                )));
+            }
+            Err(Failure::Broken(_)) => attempt += 1,
+        }
+    }
+    fs::rename(&partial.data, path).map_err(|e| DataError::io(path, e))?;
+    let _ = fs::remove_file(&partial.tag);
+    Ok(())
+}
+
+enum Failure {
+    /// Trying again will not help.
+    Final(DataError),
+    /// The connection broke.
+    Broken(String),
+}
+
+struct Partial {
+    data: PathBuf,
+    /// Entity tag of the copy that `data` is a beginning of.
+    tag: PathBuf,
+    name: String,
+}
+
+impl Partial {
+    fn new(path: &Path) -> Self {
+        let with = |suffix: &str| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(suffix);
+            PathBuf::from(name)
+        };
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Self { data: with(".part"), tag: with(".part.tag"), name }
+    }
+
+    fn length(&self) -> u64 {
+        fs::metadata(&self.data).map_or(0, |m| m.len())
+    }
+
+    fn receive(&self, agent: &Agent, url: &str, progress: &mut dyn FnMut(Progress<'_>)) -> Result<(), Failure> {
+        let io = |e| Failure::Final(DataError::io(&self.data, e));
+        let tag = fs::read_to_string(&self.tag).unwrap_or_default();
+        // Without a tag there is no telling whether the beginning belongs to the server's copy of today.
+        let kept = if tag.is_empty() { 0 } else { self.length() };
+        let mut request = agent.get(url);
+        if kept > 0 {
+            request = request.header("Range", format!("bytes={kept}-")).header("If-Range", &tag);
+        }
+        let mut response = request.call().map_err(|e| Failure::Broken(e.to_string()))?;
+        let status = response.status();
+        let start = match status {
+            StatusCode::OK => 0,
+            StatusCode::PARTIAL_CONTENT if kept > 0 && range_start(&response) == Some(kept) => kept,
+            // Nothing is left to send: the partial file was complete, or is not what it seems.
+            StatusCode::RANGE_NOT_SATISFIABLE if kept > 0 => {
+                if full_length(&response) == Some(kept) {
+                    return Ok(());
+                }
+                fs::remove_file(&self.data).map_err(io)?;
+                return Err(Failure::Broken("the partial file did not fit and was dropped".into()));
+            }
+            _ if status.is_server_error() => return Err(Failure::Broken(format!("the server answered {status}"))),
+            _ => return Err(Failure::Final(DataError::Request(format!("{url}: the server answered {status}")))),
+        };
+        let header = |name: &str| response.headers().get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
+        fs::write(&self.tag, header("etag").filter(|tag| !tag.starts_with("W/")).unwrap_or_default()).map_err(io)?;
+        let total = header("content-length").and_then(|v| v.parse::<u64>().ok()).map(|length| start + length);
+        let mut out = OpenOptions::new()
+            .create(true)
+            .truncate(start == 0)
+            .append(start > 0)
+            .write(true)
+            .open(&self.data)
+            .map_err(io)?;
+        self.copy(&mut response, &mut out, start, total, progress)
+    }
+
+    fn copy(
+        &self,
+        response: &mut Response<Body>,
+        out: &mut File,
+        start: u64,
+        total: Option<u64>,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<(), Failure> {
+        let io = |e| Failure::Final(DataError::io(&self.data, e));
+        let mut done = start;
+        let mut body = response.body_mut().as_reader();
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            progress(Progress { name: &self.name, done, total });
+            let read = body.read(&mut buffer).map_err(|e| Failure::Broken(e.to_string()))?;
+            if read == 0 {
+                break;
+            }
+            out.write_all(&buffer[..read]).map_err(io)?;
+            done += read as u64;
+        }
+        if total.is_some_and(|total| done != total) {
+            return Err(Failure::Broken(format!("the connection ended after {done} of {} bytes", total.unwrap_or(0))));
+        }
+        out.sync_all().map_err(io)
+    }
+}
+
+/// The first byte that a partial answer holds: `bytes 100-199/200`.
+fn range_start(response: &Response<Body>) -> Option<u64> {
+    let range = response.headers().get("content-range")?.to_str().ok()?;
+    range.strip_prefix("bytes ")?.split('-').next()?.parse().ok()
+}
+
+/// The file's length in the answer to a range beyond its end: `bytes */200`.
+fn full_length(response: &Response<Body>) -> Option<u64> {
+    response.headers().get("content-range")?.to_str().ok()?.strip_prefix("bytes */")?.parse().ok()
+}

@@ -1,0 +1,162 @@
+//! ZINC-12k: the full set from the Hugging Face hub, cut down by the benchmark's index lists.
+//!
+//! Whatever the source, the result is compared with the known content of ZINC-12k: sizes, atoms, bonds and targets of all
+//! 12,000 graphs, bit by bit. So a changed upstream file is noticed, and a local copy in any format is as good as a download.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use gt_graph::{FeatureRows, GraphParts};
+use gt_graph::{GraphRef, GraphStore, Level};
+
+use super::download::{Progress, download};
+use crate::dataset::{Dataset, Splits};
+use crate::error::{DataError, Result};
+use crate::format;
+use crate::known::{self, content_hash};
+use crate::schema::Schema;
+
+/// Where ZINC comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZincSource {
+    /// Answers with the addresses of the full set's Parquet files: `{config: {split: [url, …]}}`.
+    pub listing: String,
+    /// Folder with `train.index`, `val.index` and `test.index`.
+    pub indices: String,
+}
+
+impl Default for ZincSource {
+    fn default() -> Self {
+        Self {
+            listing: "https://huggingface.co/api/datasets/graphs-datasets/ZINC/parquet".into(),
+            indices: "https://raw.githubusercontent.com/graphdeeplearning/benchmarking-gnns/master/data/molecules"
+                .into(),
+        }
+    }
+}
+
+/// The splits: the benchmark's name, and the names that the hub may use.
+const SPLITS: [(&str, [&str; 3]); 3] = [
+    ("train", ["train", "train", "train"]),
+    ("val", ["validation", "val", "valid"]),
+    ("test", ["test", "test", "test"]),
+];
+
+/// Downloads ZINC-12k into `cache` and returns the path of the native file. Does nothing if it is there.
+///
+/// # Errors
+/// If the source cannot be reached, or does not hold ZINC.
+pub fn fetch_zinc(source: &ZincSource, cache: &Path, progress: &mut dyn FnMut(Progress<'_>)) -> Result<PathBuf> {
+    let target = cache.join("zinc12k.parquet");
+    if target.exists() {
+        check(&format::read(&target)?, &target)?;
+        return Ok(target);
+    }
+    let folder = cache.join("downloads").join("zinc");
+    fs::create_dir_all(&folder).map_err(|e| DataError::io(&folder, e))?;
+    let listing = folder.join("listing.json");
+    download(&source.listing, &listing, progress)?;
+    let files = parse_listing(&listing)?;
+    let mut chosen = GraphStore::new(Default::default());
+    let mut splits = Splits::new(Level::Graph);
+    for (split, names) in SPLITS {
+        let index = folder.join(format!("{split}.index"));
+        if !index.exists() {
+            download(&format!("{}/{split}.index", source.indices), &index, progress)?;
+        }
+        let urls = names.iter().find_map(|name| files.get(*name)).ok_or_else(|| {
+            let found: Vec<_> = files.keys().map(String::as_str).collect();
+            DataError::file(&listing, format!("there is no split `{split}`, only `{}`", found.join("`, `")))
+        })?;
+        let mut parts = Vec::new();
+        for (number, url) in urls.iter().enumerate() {
+            let path = folder.join(format!("{split}-{number}.parquet"));
+            if !path.exists() {
+                download(url, &path, progress)?;
+            }
+            parts.push(format::read(&path)?);
+        }
+        choose(&mut chosen, &parts, &index)?;
+        splits.codes.resize(chosen.len(), splits.names.len() as u16);
+        splits.names.push(split.into());
+    }
+    let mut schema = Schema::unnamed(chosen.layout());
+    known::complete(&mut schema, &chosen);
+    let mut dataset = Dataset::new(schema, chosen)?;
+    dataset.set_split(splits)?;
+    check(&dataset, Path::new(&source.listing))?;
+    format::write(&dataset, &target)?;
+    let _ = fs::remove_dir_all(&folder);
+    Ok(target)
+}
+
+/// Takes ZINC-12k from a local file of any format into `cache`.
+///
+/// # Errors
+/// If the file does not hold exactly ZINC-12k.
+pub fn zinc_from_file(file: &Path, cache: &Path) -> Result<PathBuf> {
+    let dataset = format::read(file)?;
+    check(&dataset, file)?;
+    fs::create_dir_all(cache).map_err(|e| DataError::io(cache, e))?;
+    let target = cache.join("zinc12k.parquet");
+    format::write(&dataset, &target)?;
+    Ok(target)
+}
+
+fn check(dataset: &Dataset, origin: &Path) -> Result<()> {
+    let found = content_hash(dataset.graphs());
+    if found == known::ZINC_12K {
+        return Ok(());
+    }
+    let (graphs, expected) = (dataset.graphs().len(), known::ZINC_12K);
+    Err(DataError::file(origin, format!("its {graphs} graphs are not ZINC-12k: content {found}, expected {expected}")))
+}
+
+/// Addresses per split, of the only (or the first) configuration.
+fn parse_listing(path: &Path) -> Result<BTreeMap<String, Vec<String>>> {
+    let text = fs::read_to_string(path).map_err(|e| DataError::io(path, e))?;
+    let configs: BTreeMap<String, BTreeMap<String, Vec<String>>> = serde_json::from_str(&text)
+        .map_err(|e| DataError::file(path, format!("not a listing of Parquet files: {e}")))?;
+    configs.into_values().next().ok_or_else(|| DataError::file(path, "the listing is empty"))
+}
+
+/// Appends the graphs that an index list names, numbered through all parts.
+fn choose(chosen: &mut GraphStore, parts: &[Dataset], index: &Path) -> Result<()> {
+    let text = fs::read_to_string(index).map_err(|e| DataError::io(index, e))?;
+    for word in text.split([',', '\n', ' ']).map(str::trim).filter(|word| !word.is_empty()) {
+        let mut position: usize =
+            word.parse().map_err(|_| DataError::file(index, format!("`{word}` is not a position")))?;
+        let part = parts.iter().find(|part| match position.checked_sub(part.graphs().len()) {
+            Some(rest) => {
+                position = rest;
+                false
+            }
+            None => true,
+        });
+        let part =
+            part.ok_or_else(|| DataError::file(index, format!("position {word} is beyond the last molecule")))?;
+        if chosen.is_empty() && chosen.layout() != part.graphs().layout() {
+            *chosen = GraphStore::new(part.graphs().layout().clone());
+        }
+        push_sorted(chosen, &part.graphs().graph(position))
+            .map_err(|e| DataError::file(index, format!("molecule {word}: {e}")))?;
+    }
+    Ok(())
+}
+
+/// Appends a graph with its edges sorted by source, then target, as the benchmark's loaders have them.
+fn push_sorted(store: &mut GraphStore, graph: &GraphRef<'_>) -> Result<(), gt_graph::GraphError> {
+    let mut order: Vec<usize> = (0..graph.num_edges()).collect();
+    order.sort_by_key(|&edge| (graph.src()[edge], graph.dst()[edge]));
+    let width = store.layout().edge.categorical;
+    let pick = |values: &[u32]| order.iter().map(|&edge| values[edge]).collect::<Vec<u32>>();
+    let bonds: Vec<u32> =
+        order.iter().flat_map(|&edge| &graph.edge().categorical[edge * width..(edge + 1) * width]).copied().collect();
+    store.push(GraphParts {
+        src: &pick(graph.src()),
+        dst: &pick(graph.dst()),
+        edge: FeatureRows { categorical: &bonds, ..graph.edge() },
+        ..graph.parts()
+    })
+}

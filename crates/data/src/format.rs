@@ -1,0 +1,76 @@
+//! Which format a path means, and reading and writing by it.
+
+use std::path::Path;
+
+use crate::dataset::Dataset;
+use crate::error::{DataError, Result};
+use crate::scalar::Scalar;
+use crate::tables::{self, TableMapping, TablePaths};
+use crate::{jsonl, parquet};
+
+/// A way to store graphs in files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// One row per graph: `.parquet`.
+    Parquet,
+    /// One object per graph: `.jsonl`, `.ndjson`.
+    JsonLines,
+    /// Tables of nodes, edges and graphs: `NAME_nodes.csv`, `.tsv` or `.parquet`.
+    Tables,
+}
+
+impl Format {
+    /// The format that a path's name says.
+    ///
+    /// # Errors
+    /// If it says none.
+    pub fn of(path: &Path) -> Result<Self> {
+        let extension = path.extension().map(|e| e.to_string_lossy().to_lowercase());
+        match extension.as_deref() {
+            Some("parquet" | "csv" | "tsv") if TablePaths::is_nodes_table(path) => Ok(Format::Tables),
+            Some("parquet") => Ok(Format::Parquet),
+            Some("jsonl" | "ndjson") => Ok(Format::JsonLines),
+            Some("csv" | "tsv") => {
+                let message = "a CSV file holds one table; graphs need NAME_nodes.csv and NAME_edges.csv (give the first), or --nodes and --edges";
+                Err(DataError::file(path, message))
+            }
+            _ => Err(DataError::file(
+                path,
+                "unknown format: expected .parquet, .jsonl, or tables NAME_nodes.csv, .tsv or .parquet",
+            )),
+        }
+    }
+}
+
+/// Reads a data set, in the format that the path says.
+///
+/// # Errors
+/// With file, graph, column and value of whatever is wrong.
+pub fn read(path: &Path) -> Result<Dataset> {
+    match Format::of(path)? {
+        Format::Parquet => parquet::read(path),
+        Format::JsonLines => jsonl::read(path),
+        Format::Tables => tables::read_tables(&TablePaths::beside(path)?, &TableMapping::default()),
+    }
+}
+
+/// Writes a data set, in the format that the path says. The file is complete or not there.
+///
+/// Returns a sentence for each carried column that the format cannot hold and that was left out.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn write(dataset: &Dataset, path: &Path) -> Result<Vec<String>> {
+    let format = Format::of(path)?;
+    match format {
+        Format::Parquet => parquet::write(dataset, path)?,
+        Format::JsonLines => jsonl::write(dataset, path)?,
+        Format::Tables => tables::write(dataset, path)?,
+    }
+    let lost = dataset.extras().iter().filter(|e| format != Format::Parquet && !Scalar::has_text(e.values.data_type()));
+    Ok(lost
+        .map(|e| {
+            format!("column `{}` ({}) has no form in {} and was left out", e.name, e.values.data_type(), path.display())
+        })
+        .collect())
+}

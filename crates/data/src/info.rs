@@ -1,0 +1,325 @@
+//! What is in a data set: sizes, degrees, targets, vocabularies, oddities.
+
+use std::collections::BTreeMap;
+
+use gt_graph::{GraphStore, Level, TargetKind};
+use serde::Serialize;
+
+use crate::dataset::Dataset;
+use crate::schema::{FeatureSchema, TargetSchema, Vocabulary};
+
+/// Statistics of a data set; serialises as what `gt data info --json` prints.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Info {
+    /// Statistics per part (`all` where graphs are not split), in the file's order.
+    #[serde(serialize_with = "in_order")]
+    pub splits: Vec<(String, PartInfo)>,
+    /// Level at which the data is split, if it is.
+    pub split_level: Option<Level>,
+    /// Vocabulary sizes of the nodes' categorical columns.
+    pub node_vocab: Vec<usize>,
+    /// Vocabulary sizes of the edges' categorical columns.
+    pub edge_vocab: Vec<usize>,
+    /// Features on nodes: names and sizes.
+    pub node_features: FeatureSchema,
+    /// Features on edges: names and sizes.
+    pub edge_features: FeatureSchema,
+    /// How often each category of each column occurs.
+    pub node_categories: Vec<Vec<u64>>,
+    /// How often each category of each column occurs.
+    pub edge_categories: Vec<Vec<u64>>,
+    /// What the targets are.
+    pub target: Option<TargetSchema>,
+    /// Width of each encoding present: `lap_pe`, `rw_pe`, `wl_pe` (number of roles).
+    pub encodings: BTreeMap<&'static str, usize>,
+    /// Columns carried along.
+    pub extras: Vec<String>,
+    /// Bytes of memory that the graphs take.
+    pub memory_bytes: usize,
+    /// Content hash: equal for equal graphs, whatever the file format.
+    pub content_sha256: String,
+}
+
+fn in_order<S: serde::Serializer>(parts: &[(String, PartInfo)], out: S) -> Result<S::Ok, S::Error> {
+    out.collect_map(parts.iter().map(|(name, part)| (name, part)))
+}
+
+/// Statistics of one part.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct PartInfo {
+    /// Number of graphs.
+    pub graphs: usize,
+    /// Number of nodes; of a split by nodes, those of the part.
+    pub nodes: usize,
+    /// Number of directed edges; of a split by edges, those of the part.
+    pub edges: usize,
+    /// Mean nodes per graph.
+    pub nodes_mean: f64,
+    /// Fewest nodes of a graph.
+    pub nodes_min: usize,
+    /// Most nodes of a graph.
+    pub nodes_max: usize,
+    /// Mean directed edges per graph.
+    pub edges_mean: f64,
+    /// Fewest edges of a graph.
+    pub edges_min: usize,
+    /// Most edges of a graph.
+    pub edges_max: usize,
+    /// Mean in-degree.
+    pub degree_mean: f64,
+    /// Smallest in-degree.
+    pub degree_min: usize,
+    /// Largest in-degree.
+    pub degree_max: usize,
+    /// Nodes without any edge.
+    pub isolated_nodes: usize,
+    /// Edges from a node to itself.
+    pub self_loops: usize,
+    /// Edges beyond the first between the same two nodes in the same direction.
+    pub multi_edges: usize,
+    /// Graphs that contain an edge whose reverse is missing.
+    pub directed_graphs: usize,
+    /// Statistics of each target column.
+    pub targets: Vec<TargetInfo>,
+    /// Graphs by number of nodes.
+    pub nodes_histogram: Histogram,
+}
+
+/// Statistics of one target column (population standard deviation).
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TargetInfo {
+    /// Name of the column.
+    pub name: String,
+    /// Mean of the labels present.
+    pub mean: f64,
+    /// Standard deviation of the labels present.
+    pub sd: f64,
+    /// Smallest.
+    pub min: f64,
+    /// Largest.
+    pub max: f64,
+    /// Labels present.
+    pub count: usize,
+    /// Labels missing.
+    pub missing: usize,
+    /// For classes: how often each occurs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<u64>,
+    /// For numbers: how they spread.
+    #[serde(skip_serializing_if = "Histogram::is_empty")]
+    pub histogram: Histogram,
+}
+
+/// Counts in bins of equal width from `min` to `max`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Histogram {
+    /// Left end of the first bin.
+    pub min: f64,
+    /// Right end of the last bin.
+    pub max: f64,
+    /// Number of values in each bin.
+    pub counts: Vec<u64>,
+}
+
+impl Histogram {
+    const BINS: usize = 16;
+
+    fn new(values: &[f64]) -> Self {
+        let Some(min) = values.iter().copied().reduce(f64::min) else { return Self::default() };
+        let max = values.iter().copied().fold(min, f64::max);
+        let mut counts = vec![0; if max > min { Self::BINS } else { 1 }];
+        let last = counts.len() - 1;
+        for value in values {
+            let at = if max > min { (value - min) / (max - min) * counts.len() as f64 } else { 0.0 };
+            counts[(at as usize).min(last)] += 1;
+        }
+        Self { min, max, counts }
+    }
+
+    /// True when there was no value.
+    pub fn is_empty(&self) -> bool {
+        self.counts.is_empty()
+    }
+
+    /// One block character per bin, as high as its count.
+    pub fn sparkline(&self) -> String {
+        let most = self.counts.iter().copied().max().unwrap_or(0).max(1);
+        let block = |&count: &u64| match (count * 8).div_ceil(most) {
+            0 => ' ',
+            height => char::from_u32(0x2580 + height as u32).unwrap_or('█'),
+        };
+        self.counts.iter().map(block).collect()
+    }
+}
+
+impl Info {
+    /// Gathers the statistics.
+    pub fn new(dataset: &Dataset) -> Self {
+        let store = dataset.graphs();
+        let schema = dataset.schema();
+        let encodings = store.encodings();
+        let mut widths = BTreeMap::new();
+        if let Some(lap) = &encodings.laplacian {
+            widths.insert(crate::columns::LAP_PE, lap.width);
+        }
+        if let Some(walk) = &encodings.random_walk {
+            widths.insert(crate::columns::RW_PE, walk.width);
+        }
+        if let Some(roles) = &encodings.weisfeiler_lehman {
+            widths.insert(crate::columns::WL_PE, roles.iter().map(|&r| r as usize + 1).max().unwrap_or(0));
+        }
+        Self {
+            splits: parts(dataset),
+            split_level: dataset.split().map(|s| s.level),
+            node_vocab: schema.node.vocabulary_sizes(),
+            edge_vocab: schema.edge.vocabulary_sizes(),
+            node_features: schema.node.clone(),
+            edge_features: schema.edge.clone(),
+            node_categories: categories(store, &schema.node.categorical, Level::Node),
+            edge_categories: categories(store, &schema.edge.categorical, Level::Edge),
+            target: schema.target.clone(),
+            encodings: widths,
+            extras: dataset.extras().iter().map(|e| e.name.clone()).collect(),
+            memory_bytes: store.bytes(),
+            content_sha256: crate::known::content_hash(store),
+        }
+    }
+}
+
+fn parts(dataset: &Dataset) -> Vec<(String, PartInfo)> {
+    let store = dataset.graphs();
+    let all: Vec<usize> = (0..store.len()).collect();
+    match dataset.split() {
+        None => vec![("all".into(), part(dataset, &all, None))],
+        Some(split) if split.level == Level::Graph => {
+            split.names.iter().map(|name| (name.clone(), part(dataset, &split.rows(name), None))).collect()
+        }
+        // The graphs belong to every part; what differs is whose labels count.
+        Some(split) => split
+            .names
+            .iter()
+            .enumerate()
+            .map(|(code, name)| {
+                let member = |row: usize| split.codes[row] as usize == code;
+                let mut info = part(dataset, &all, Some((split.level, &member)));
+                let count = split.codes.iter().filter(|c| **c as usize == code).count();
+                *if split.level == Level::Node { &mut info.nodes } else { &mut info.edges } = count;
+                (name.clone(), info)
+            })
+            .collect(),
+    }
+}
+
+fn part(dataset: &Dataset, graphs: &[usize], member: Option<(Level, &dyn Fn(usize) -> bool)>) -> PartInfo {
+    let store = dataset.graphs();
+    let mut info = PartInfo {
+        graphs: graphs.len(),
+        nodes_min: usize::MAX,
+        edges_min: usize::MAX,
+        degree_min: usize::MAX,
+        ..Default::default()
+    };
+    let mut sizes = Vec::with_capacity(graphs.len());
+    let (mut in_degree, mut touched) = (Vec::new(), Vec::new());
+    for &index in graphs {
+        let graph = store.graph(index);
+        let (n, e) = (graph.num_nodes(), graph.num_edges());
+        sizes.push(n as f64);
+        info.nodes += n;
+        info.edges += e;
+        info.nodes_min = info.nodes_min.min(n);
+        info.nodes_max = info.nodes_max.max(n);
+        info.edges_min = info.edges_min.min(e);
+        info.edges_max = info.edges_max.max(e);
+        in_degree.clear();
+        in_degree.resize(n, 0usize);
+        touched.clear();
+        touched.resize(n, false);
+        for (&s, &d) in graph.src().iter().zip(graph.dst()) {
+            in_degree[d as usize] += 1;
+            touched[s as usize] = true;
+            touched[d as usize] = true;
+            info.self_loops += usize::from(s == d);
+        }
+        info.isolated_nodes += touched.iter().filter(|t| !**t).count();
+        info.degree_min = in_degree.iter().copied().fold(info.degree_min, usize::min);
+        info.degree_max = in_degree.iter().copied().fold(info.degree_max, usize::max);
+        let (repeated, directed) = edge_oddities(graph.src(), graph.dst());
+        info.multi_edges += repeated;
+        info.directed_graphs += usize::from(directed);
+    }
+    let count = graphs.len().max(1) as f64;
+    info.nodes_mean = info.nodes as f64 / count;
+    info.edges_mean = info.edges as f64 / count;
+    info.degree_mean = info.edges as f64 / info.nodes.max(1) as f64;
+    for smallest in [&mut info.nodes_min, &mut info.edges_min, &mut info.degree_min] {
+        *smallest = if *smallest == usize::MAX { 0 } else { *smallest };
+    }
+    info.nodes_histogram = Histogram::new(&sizes);
+    info.targets = targets(dataset, graphs, member);
+    info
+}
+
+/// Edges that repeat an earlier one, and whether some edge has no reverse.
+fn edge_oddities(src: &[u32], dst: &[u32]) -> (usize, bool) {
+    let mut edges: Vec<u64> = src.iter().zip(dst).map(|(&s, &d)| u64::from(s) << 32 | u64::from(d)).collect();
+    // Files usually list edges in order already.
+    if !edges.is_sorted() {
+        edges.sort_unstable();
+    }
+    let before = edges.len();
+    edges.dedup();
+    let repeated = before - edges.len();
+    let directed = edges.iter().any(|&edge| edges.binary_search(&edge.rotate_left(32)).is_err());
+    (repeated, directed)
+}
+
+fn targets(dataset: &Dataset, graphs: &[usize], member: Option<(Level, &dyn Fn(usize) -> bool)>) -> Vec<TargetInfo> {
+    let store = dataset.graphs();
+    let (Some(schema), Some(values)) = (&dataset.schema().target, store.target()) else { return Vec::new() };
+    let columns = schema.columns.len();
+    let member = member.filter(|(level, _)| *level == schema.level).map(|(_, member)| member);
+    let rows =
+        || graphs.iter().flat_map(|&g| store.row_range(schema.level, g)).filter(|&row| member.is_none_or(|m| m(row)));
+    schema
+        .columns
+        .iter()
+        .enumerate()
+        .map(|(at, column)| {
+            let labels: Vec<f64> = rows().filter_map(|row| values.get(row * columns + at)).collect();
+            let count = labels.len();
+            let mean = labels.iter().sum::<f64>() / count.max(1) as f64;
+            let variance = labels.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / count.max(1) as f64;
+            let mut info = TargetInfo {
+                name: column.name.clone(),
+                mean,
+                sd: variance.sqrt(),
+                min: labels.iter().copied().reduce(f64::min).unwrap_or(0.0),
+                max: labels.iter().copied().reduce(f64::max).unwrap_or(0.0),
+                count,
+                missing: rows().count() - count,
+                ..Default::default()
+            };
+            match schema.kind {
+                TargetKind::Float => info.histogram = Histogram::new(&labels),
+                TargetKind::Class => {
+                    info.classes = vec![0; column.classes];
+                    labels.iter().for_each(|&label| info.classes[label as usize] += 1);
+                }
+            }
+            info
+        })
+        .collect()
+}
+
+/// How often each category of each column occurs.
+fn categories(store: &GraphStore, columns: &[Vocabulary], level: Level) -> Vec<Vec<u64>> {
+    let mut counts: Vec<Vec<u64>> = columns.iter().map(|v| vec![0; v.size]).collect();
+    for graph in store.iter() {
+        let rows = if level == Level::Node { graph.node() } else { graph.edge() };
+        for row in rows.categorical.chunks_exact(columns.len().max(1)) {
+            row.iter().zip(&mut counts).for_each(|(&value, counts)| counts[value as usize] += 1);
+        }
+    }
+    counts
+}

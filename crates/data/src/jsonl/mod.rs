@@ -1,0 +1,15 @@
+//! JSON lines: one object per graph, with the same keys as the native Parquet columns.
+//!
+//! ```json
+//! {"num_nodes": 3, "node_feat": [[8], [1], [1]], "edge_index": [[0, 1, 0, 2], [1, 0, 2, 0]], "y": [0.3], "split": "train"}
+//! ```
+//!
+//! Numbers written as integers are categories (features) or classes (`y`); one real number makes its column, or `y`, continuous.
+//! The first record may carry the schema under the key `graph_transformer`; a file without it gets one from its contents.
+
+mod numbers;
+mod read;
+mod write;
+
+pub(crate) use read::read;
+pub(crate) use write::write;

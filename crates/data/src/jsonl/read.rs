@@ -1,0 +1,557 @@
+//! JSON lines to data sets.
+//!
+//! Whether a column is categorical or continuous is known only at the end, so numbers are collected first.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray};
+use gt_graph::encoding::{Coordinates, Encodings};
+use gt_graph::{FeatureLayout, FeatureRows, GraphParts, GraphStore, Layout, Level, Ragged};
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+
+use super::numbers::JsonRows;
+use crate::columns as c;
+use crate::dataset::{Dataset, Extra, Splits};
+use crate::error::{DataError, Result};
+use crate::parquet::{StoredSchema, UNBACKED_NODES, node_count};
+use crate::schema::Schema;
+use crate::target_staging::TargetStaging;
+
+/// Reads a data set from JSON lines.
+pub(crate) fn read(path: &Path) -> Result<Dataset> {
+    let file = File::open(path).map_err(|e| DataError::io(path, e))?;
+    let mut lines = BufReader::with_capacity(1 << 18, file);
+    let mut line = Vec::new();
+    let mut record = Record::default();
+    let mut staging = Staging::default();
+    let mut number = 0;
+    loop {
+        line.clear();
+        number += 1;
+        if lines.read_until(b'\n', &mut line).map_err(|e| DataError::io(path, e))? == 0 {
+            break;
+        }
+        let text = line.trim_ascii_end();
+        if text.is_empty() {
+            continue;
+        }
+        record.clear();
+        let mut source = serde_json::Deserializer::from_slice(text);
+        let parsed = (&mut record).deserialize(&mut source).and_then(|()| source.end());
+        parsed.map_err(|e| DataError::file(path, format!("line {number}: {}", json_message(&e))))?;
+        staging.push(&mut record, path)?;
+    }
+    staging.finish(path)
+}
+
+/// The message without serde's "at line 1": every record is a line.
+fn json_message(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    format!("{} (column {})", text.trim_end_matches(&place), error.column())
+}
+
+/// One line, in buffers that are reused.
+#[derive(Default)]
+struct Record {
+    num_nodes: JsonRows,
+    edge_index: JsonRows,
+    node: FeatureRecord,
+    edge: FeatureRecord,
+    y: JsonRows,
+    lap_pe: JsonRows,
+    rw_pe: JsonRows,
+    wl_pe: JsonRows,
+    splits: [Option<Vec<String>>; 3],
+    schema: Option<Value>,
+    extras: Vec<(String, Value)>,
+}
+
+#[derive(Default)]
+struct FeatureRecord {
+    numbers: JsonRows,
+    floats: JsonRows,
+    words: JsonRows,
+}
+
+impl FeatureRecord {
+    fn clear(&mut self) {
+        self.numbers.clear();
+        self.floats.clear();
+        self.words.clear();
+    }
+}
+
+impl Record {
+    fn clear(&mut self) {
+        for rows in
+            [&mut self.num_nodes, &mut self.edge_index, &mut self.y, &mut self.lap_pe, &mut self.rw_pe, &mut self.wl_pe]
+        {
+            rows.clear();
+        }
+        self.node.clear();
+        self.edge.clear();
+        self.splits = Default::default();
+        self.schema = None;
+        self.extras.clear();
+    }
+
+    fn rows(&mut self, key: &str) -> Option<&mut JsonRows> {
+        Some(match key {
+            c::NUM_NODES => &mut self.num_nodes,
+            c::EDGE_INDEX => &mut self.edge_index,
+            c::NODE_FEAT => &mut self.node.numbers,
+            c::NODE_FEAT_FLOAT => &mut self.node.floats,
+            c::NODE_MULTI_HOT => &mut self.node.words,
+            c::EDGE_ATTR => &mut self.edge.numbers,
+            c::EDGE_ATTR_FLOAT => &mut self.edge.floats,
+            c::EDGE_MULTI_HOT => &mut self.edge.words,
+            c::Y => &mut self.y,
+            c::LAP_PE => &mut self.lap_pe,
+            c::RW_PE => &mut self.rw_pe,
+            c::WL_PE => &mut self.wl_pe,
+            _ => return None,
+        })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for &mut Record {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<(), D::Error> {
+        source.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for &mut Record {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with the keys `num_nodes`, `edge_index`, …")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<String>()? {
+            if let Some(rows) = self.rows(&key) {
+                if rows.present {
+                    return Err(de::Error::custom(format!("key `{key}` occurs twice")));
+                }
+                map.next_value_seed(rows).map_err(|e| de::Error::custom(format!("key `{key}`: {e}")))?;
+                continue;
+            }
+            match key.as_str() {
+                c::SPLIT => self.splits[0] = map.next_value::<Option<String>>()?.map(|name| vec![name]),
+                c::NODE_SPLIT => self.splits[1] = map.next_value()?,
+                c::EDGE_SPLIT => self.splits[2] = map.next_value()?,
+                c::SCHEMA_KEY => self.schema = Some(map.next_value()?),
+                _ => {
+                    let value = map.next_value()?;
+                    self.extras.push((key, value));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Everything read so far, with numbers still undecided.
+#[derive(Default)]
+struct Staging {
+    sizes: Vec<(usize, usize)>,
+    src: Vec<u32>,
+    dst: Vec<u32>,
+    node: FeatureStaging,
+    edge: FeatureStaging,
+    targets: TargetStaging,
+    splits: Option<Splits>,
+    lap_pe: Option<Coordinates>,
+    rw_pe: Option<Coordinates>,
+    wl_pe: Option<Vec<u32>>,
+    schema: Option<Schema>,
+    extras: Vec<(String, Vec<Value>)>,
+}
+
+impl Staging {
+    fn push(&mut self, record: &mut Record, path: &Path) -> Result<()> {
+        let graph = self.sizes.len();
+        let wrong = |column: &str, message: String| DataError::value(path, graph, column, message);
+        if let Some(stored) = record.schema.take() {
+            if graph > 0 {
+                return Err(wrong(c::SCHEMA_KEY, "the schema belongs into the first record".into()));
+            }
+            self.schema = Some(StoredSchema::parse(&stored.to_string(), path)?);
+        }
+        let nodes = self.node_count(record).map_err(|m| wrong(c::NUM_NODES, m))?;
+        let edges = self.push_edges(&record.edge_index).map_err(|m| wrong(c::EDGE_INDEX, m))?;
+        if !record.node.numbers.present
+            && !record.node.floats.present
+            && !record.node.words.present
+            && nodes > 2 * edges + UNBACKED_NODES
+        {
+            return Err(wrong(c::NUM_NODES, format!("{nodes} nodes, but no features of nodes and only {edges} edges")));
+        }
+        self.sizes.push((nodes, edges));
+        let names = [c::NODE_FEAT, c::NODE_FEAT_FLOAT, c::NODE_MULTI_HOT];
+        self.node.push(&record.node, nodes, graph, names).map_err(|(column, m)| wrong(column, m))?;
+        let names = [c::EDGE_ATTR, c::EDGE_ATTR_FLOAT, c::EDGE_MULTI_HOT];
+        self.edge.push(&record.edge, edges, graph, names).map_err(|(column, m)| wrong(column, m))?;
+        self.push_targets(&record.y).map_err(|m| wrong(c::Y, m))?;
+        self.push_splits(record, graph, nodes, edges).map_err(|(column, m)| wrong(column, m))?;
+        push_coordinates(&mut self.lap_pe, &record.lap_pe, graph, nodes).map_err(|m| wrong(c::LAP_PE, m))?;
+        push_coordinates(&mut self.rw_pe, &record.rw_pe, graph, nodes).map_err(|m| wrong(c::RW_PE, m))?;
+        self.push_roles(&record.wl_pe, graph, nodes).map_err(|m| wrong(c::WL_PE, m))?;
+        for (name, value) in record.extras.drain(..) {
+            let column = match self.extras.iter_mut().position(|(n, _)| *n == name) {
+                Some(at) => &mut self.extras[at].1,
+                None => {
+                    self.extras.push((name, Vec::new()));
+                    &mut self.extras.last_mut().expect("just pushed").1
+                }
+            };
+            column.resize(graph, Value::Null);
+            column.push(value);
+        }
+        Ok(())
+    }
+
+    /// Stated, or else the number of feature rows.
+    fn node_count(&self, record: &Record) -> Result<usize, String> {
+        let stated = &record.num_nodes;
+        if stated.present {
+            return match stated.values[..] {
+                [value] if stated.depth == 0 && value.fract() == 0.0 || value.is_nan() => node_count(value),
+                _ => Err("it should be one integer".into()),
+            };
+        }
+        let FeatureRecord { numbers, floats, words } = &record.node;
+        let rows = [numbers, floats, words].into_iter().find(|rows| rows.present);
+        rows.map(|rows| rows.lengths.len())
+            .ok_or_else(|| "the key is missing, and so are features of nodes to count".into())
+    }
+
+    fn push_edges(&mut self, rows: &JsonRows) -> Result<usize, String> {
+        if !rows.present {
+            return Err("the key is missing (a graph without edges has [[], []])".into());
+        }
+        let edges = match rows.lengths[..] {
+            [] => 0,
+            [sources, targets] if sources == targets && rows.depth == 2 => sources,
+            [sources, targets] if rows.depth == 2 => return Err(format!("{sources} sources but {targets} targets")),
+            _ => return Err("it should be two lists: sources and targets".into()),
+        };
+        for (at, &value) in rows.values.iter().enumerate() {
+            let node = category(value).ok_or_else(|| format!("{value} is not a node"))?;
+            if at < edges { self.src.push(node) } else { self.dst.push(node) }
+        }
+        Ok(edges)
+    }
+
+    fn push_targets(&mut self, rows: &JsonRows) -> Result<(), String> {
+        let missing = rows.depth == 0 && rows.first_null.is_some();
+        if !rows.present || missing {
+            self.targets.push_missing();
+            return Ok(());
+        }
+        rows.width()?;
+        self.targets.push(rows.values.iter().copied(), rows.lengths.len(), rows.depth == 2);
+        if rows.real.contains(&true) {
+            self.targets.mark_real();
+        }
+        Ok(())
+    }
+
+    fn push_splits(
+        &mut self,
+        record: &mut Record,
+        graph: usize,
+        nodes: usize,
+        edges: usize,
+    ) -> Result<(), (&'static str, String)> {
+        let levels = [(Level::Graph, c::SPLIT), (Level::Node, c::NODE_SPLIT), (Level::Edge, c::EDGE_SPLIT)];
+        for ((level, key), names) in levels.into_iter().zip(&mut record.splits) {
+            let expected = self.splits.as_ref().is_some_and(|s| s.level == level);
+            let Some(names) = names.take() else {
+                if expected {
+                    return Err((key, "the key is missing, but earlier graphs have it".into()));
+                }
+                continue;
+            };
+            if !expected && (graph > 0 || self.splits.is_some()) {
+                return Err((key, "the key is here, but earlier graphs have no such split".into()));
+            }
+            if names.len() != level.rows(nodes, edges) {
+                return Err((key, format!("{} entries for {} {level}s", names.len(), level.rows(nodes, edges))));
+            }
+            let splits = self.splits.get_or_insert_with(|| Splits::new(level));
+            for name in &names {
+                splits.push(name).ok_or_else(|| (key, "more than 65,536 different parts".to_owned()))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn push_roles(&mut self, rows: &JsonRows, graph: usize, nodes: usize) -> Result<(), String> {
+        let Some(roles) = expect_key(&mut self.wl_pe, rows, graph)? else { return Ok(()) };
+        if rows.values.len() != nodes {
+            return Err(format!("{} roles for {nodes} nodes", rows.values.len()));
+        }
+        for &value in &rows.values {
+            roles.push(category(value).ok_or_else(|| format!("{value} is not a role"))?);
+        }
+        Ok(())
+    }
+
+    fn finish(self, path: &Path) -> Result<Dataset> {
+        let wrong = |(graph, column, message): (usize, &str, String)| DataError::value(path, graph, column, message);
+        let declared = self.schema.as_ref().map(Schema::layout);
+        let node = self.node.finish(declared.as_ref().map(|l| &l.node), c::NODE_FEAT).map_err(wrong)?;
+        let edge = self.edge.finish(declared.as_ref().map(|l| &l.edge), c::EDGE_ATTR).map_err(wrong)?;
+        let mut store = GraphStore::new(Layout { node: node.layout.clone(), edge: edge.layout.clone(), target: None });
+        let (mut first_node, mut first_edge) = (0, 0);
+        for (graph, (nodes, edges)) in self.sizes.into_iter().enumerate() {
+            let parts = GraphParts {
+                num_nodes: nodes,
+                src: &self.src[first_edge..first_edge + edges],
+                dst: &self.dst[first_edge..first_edge + edges],
+                node: node.rows(first_node, nodes),
+                edge: edge.rows(first_edge, edges),
+                target: None,
+            };
+            store.push(parts).map_err(|source| DataError::Graph { path: path.into(), graph, source })?;
+            first_node += nodes;
+            first_edge += edges;
+        }
+        self.targets.finish(&mut store, self.schema.as_ref().and_then(|s| s.target.as_ref()), path)?;
+        let encodings = Encodings { laplacian: self.lap_pe, random_walk: self.rw_pe, weisfeiler_lehman: self.wl_pe };
+        store.set_encodings(encodings).map_err(|e| DataError::file(path, e.to_string()))?;
+        let rows = store.len();
+        let extras = self.extras.into_iter().map(|(name, mut values)| {
+            values.resize(rows, Value::Null);
+            Extra { name, values: extra_column(values) }
+        });
+        let extras = extras.collect();
+        Dataset::from_file(path, self.schema, store, self.splits, extras)
+    }
+}
+
+/// The collector of an optional key, which all graphs must have or none.
+fn expect_key<'a, T: Default>(
+    own: &'a mut Option<T>,
+    rows: &JsonRows,
+    graph: usize,
+) -> Result<Option<&'a mut T>, String> {
+    match (rows.present, own.is_some()) {
+        (true, false) if graph > 0 => Err("the key is here, but not in earlier graphs".into()),
+        (false, true) => Err("the key is missing, but earlier graphs have it".into()),
+        (false, false) => Ok(None),
+        (true, _) => Ok(Some(own.get_or_insert_default())),
+    }
+}
+
+fn push_coordinates(own: &mut Option<Coordinates>, rows: &JsonRows, graph: usize, nodes: usize) -> Result<(), String> {
+    let Some(own) = expect_key(own, rows, graph)? else { return Ok(()) };
+    let width = rows.width()?;
+    if rows.lengths.len() != nodes {
+        return Err(format!("{} rows for {nodes} nodes", rows.lengths.len()));
+    }
+    if own.width == 0 {
+        own.width = width;
+    }
+    if nodes > 0 && width != own.width {
+        return Err(format!("rows of {width} values, earlier graphs have {}", own.width));
+    }
+    for &value in &rows.values {
+        own.values.push(
+            Some(value as f32).filter(|v| v.is_finite()).ok_or_else(|| format!("{value} is not a finite number"))?,
+        );
+    }
+    Ok(())
+}
+
+/// An index, if the number is one.
+fn category(value: f64) -> Option<u32> {
+    (value >= 0.0 && value < f64::from(u32::MAX) && value.fract() == 0.0).then_some(value as u32)
+}
+
+/// Features of all graphs on one level, with the kinds of their columns still open.
+#[derive(Default)]
+struct FeatureStaging {
+    numbers: NumberStaging,
+    floats: NumberStaging,
+    words: Option<(Vec<usize>, Vec<u32>)>,
+    /// Graphs' rows, to find the graph of a bad value.
+    ends: Vec<usize>,
+}
+
+#[derive(Default)]
+struct NumberStaging {
+    present: bool,
+    width: usize,
+    values: Vec<f64>,
+    real: Vec<bool>,
+}
+
+impl NumberStaging {
+    fn push(&mut self, rows: &JsonRows, count: usize, graph: usize) -> Result<(), String> {
+        if rows.present != self.present && graph > 0 {
+            let there = if rows.present { "here, but not in" } else { "missing, but present in" };
+            return Err(format!("the key is {there} earlier graphs"));
+        }
+        self.present = rows.present;
+        if !rows.present {
+            return Ok(());
+        }
+        if rows.lengths.len() != count {
+            return Err(format!("{} rows, expected {count}", rows.lengths.len()));
+        }
+        let width = rows.width()?;
+        if let Some(at) = rows.first_null {
+            return Err(format!("row {}, value {} is null", at / width.max(1), at % width.max(1)));
+        }
+        if count > 0 {
+            if self.width == 0 {
+                self.width = width;
+            }
+            if width != self.width {
+                return Err(format!("rows of {width} values, earlier graphs have {}", self.width));
+            }
+        }
+        if self.real.len() < rows.real.len() {
+            self.real.resize(rows.real.len(), false);
+        }
+        self.real.iter_mut().zip(&rows.real).for_each(|(own, &real)| *own |= real);
+        self.values.extend_from_slice(&rows.values);
+        Ok(())
+    }
+}
+
+impl FeatureStaging {
+    fn push(
+        &mut self,
+        record: &FeatureRecord,
+        count: usize,
+        graph: usize,
+        names: [&'static str; 3],
+    ) -> Result<(), (&'static str, String)> {
+        self.numbers.push(&record.numbers, count, graph).map_err(|m| (names[0], m))?;
+        self.floats.push(&record.floats, count, graph).map_err(|m| (names[1], m))?;
+        self.ends.push(self.ends.last().copied().unwrap_or(0) + count);
+        let words = expect_key(&mut self.words, &record.words, graph).map_err(|m| (names[2], m))?;
+        let Some((offsets, indices)) = words else { return Ok(()) };
+        if record.words.lengths.len() != count {
+            return Err((names[2], format!("{} lists, expected {count}", record.words.lengths.len())));
+        }
+        if offsets.is_empty() {
+            offsets.push(0);
+        }
+        for &value in &record.words.values {
+            indices.push(category(value).ok_or_else(|| (names[2], format!("{value} is not an index")))?);
+        }
+        for &length in &record.words.lengths {
+            offsets.push(offsets.last().copied().unwrap_or(0) + length);
+        }
+        Ok(())
+    }
+
+    /// Integer columns become categorical, the others continuous.
+    fn finish(
+        self,
+        declared: Option<&FeatureLayout>,
+        column: &'static str,
+    ) -> Result<Features, (usize, &'static str, String)> {
+        let NumberStaging { width, values, mut real, .. } = self.numbers;
+        real.resize(width, false);
+        // A stated layout wins: a continuous column may happen to hold integers only.
+        if let Some(declared) = declared
+            && declared.categorical == 0
+        {
+            real.fill(true);
+        }
+        let categorical_columns = real.iter().filter(|r| !**r).count();
+        let mut features = Features {
+            layout: FeatureLayout {
+                categorical: categorical_columns,
+                continuous: width - categorical_columns + self.floats.width,
+                multi_hot: self.words.is_some(),
+            },
+            ..Default::default()
+        };
+        let rows = self.ends.last().copied().unwrap_or(0);
+        // Without rows only the schema knows the columns.
+        if let Some(declared) = declared
+            && rows == 0
+        {
+            features.layout = declared.clone();
+        }
+        for row in 0..rows {
+            for (at, &real) in real.iter().enumerate() {
+                let value = values[row * width + at];
+                if real {
+                    features.continuous.push(value as f32);
+                } else {
+                    features.categorical.push(category(value).ok_or_else(|| {
+                        let graph = self.ends.partition_point(|&end| end <= row);
+                        let message = format!("{value} is not a category (0, 1, 2, …); write numbers with a decimal point to make them continuous");
+                        (graph, column, message)
+                    })?);
+                }
+            }
+            let floats = &self.floats.values[row * self.floats.width..(row + 1) * self.floats.width];
+            features.continuous.extend(floats.iter().map(|&v| v as f32));
+        }
+        (features.offsets, features.indices) = self.words.unwrap_or_default();
+        if features.layout.multi_hot && features.offsets.is_empty() {
+            features.offsets.push(0);
+        }
+        Ok(features)
+    }
+}
+
+#[derive(Default)]
+struct Features {
+    layout: FeatureLayout,
+    categorical: Vec<u32>,
+    continuous: Vec<f32>,
+    offsets: Vec<usize>,
+    indices: Vec<u32>,
+}
+
+impl Features {
+    fn rows(&self, first: usize, count: usize) -> FeatureRows<'_> {
+        let FeatureLayout { categorical: a, continuous: b, multi_hot } = self.layout;
+        FeatureRows {
+            categorical: &self.categorical[first * a..(first + count) * a],
+            continuous: &self.continuous[first * b..(first + count) * b],
+            multi_hot: multi_hot.then(|| Ragged {
+                offsets: &self.offsets[first..=first + count],
+                indices: &self.indices[self.offsets[first]..self.offsets[first + count]],
+            }),
+        }
+    }
+}
+
+/// The narrowest column type that holds all values; what fits none is kept as its JSON text.
+fn extra_column(values: Vec<Value>) -> ArrayRef {
+    let all = |fits: fn(&Value) -> bool| values.iter().all(|v| v.is_null() || fits(v));
+    if all(Value::is_string) {
+        Arc::new(values.iter().map(Value::as_str).collect::<StringArray>())
+    } else if all(Value::is_boolean) {
+        Arc::new(values.iter().map(Value::as_bool).collect::<BooleanArray>())
+    } else if all(Value::is_i64) {
+        Arc::new(values.iter().map(Value::as_i64).collect::<Int64Array>())
+    } else if all(Value::is_number) {
+        Arc::new(values.iter().map(Value::as_f64).collect::<Float64Array>())
+    } else {
+        let text = |v: &Value| match v {
+            Value::Null => None,
+            Value::String(text) => Some(text.clone()),
+            other => Some(other.to_string()),
+        };
+        Arc::new(values.iter().map(text).collect::<StringArray>())
+    }
+}

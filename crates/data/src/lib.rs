@@ -1,0 +1,30 @@
+//! Data sets of graphs: schemas, files, generators, splits, statistics and downloads.
+
+mod atomic;
+mod columns;
+mod dataset;
+mod error;
+pub mod fetch;
+mod format;
+mod info;
+mod jsonl;
+mod known;
+mod parquet;
+mod random;
+mod sbm;
+mod scalar;
+mod schema;
+mod split;
+mod tables;
+mod target_staging;
+
+pub use atomic::{Prepared, write_atomic};
+pub use dataset::{Dataset, Extra, Splits};
+pub use error::{DataError, Result};
+pub use format::{Format, read, write};
+pub use info::{Histogram, Info, PartInfo, TargetInfo};
+pub use known::content_hash;
+pub use sbm::{SbmSet, SbmSizes};
+pub use schema::{FeatureSchema, Schema, TargetColumn, TargetSchema, Vocabulary};
+pub use split::{Parts, SplitBy, SplitPlan, make_split, usual_level};
+pub use tables::{TableMapping, TablePaths, read_tables};

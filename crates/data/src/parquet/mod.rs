@@ -1,0 +1,12 @@
+//! The native format: Parquet with one row per graph.
+
+mod arrays;
+mod contained;
+mod guard;
+mod read;
+mod thrift;
+mod write;
+
+pub(crate) use arrays::{Leaf, Numbers, text};
+pub(crate) use read::{StoredSchema, UNBACKED_NODES, node_count, open, read};
+pub(crate) use write::write;

@@ -1,0 +1,52 @@
+//! Seeded random numbers: one independent stream per thing that is drawn.
+//!
+//! A graph's stream depends on the seed and on the graph's number alone, so any number of threads draws the same graphs.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+/// A stream of random numbers.
+pub(crate) struct Stream(ChaCha8Rng);
+
+impl Stream {
+    /// Stream `number` of the kind `domain` for a seed.
+    pub(crate) fn new(seed: u64, domain: u8, number: u64) -> Self {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        rng.set_stream(u64::from(domain) << 56 | number);
+        Self(rng)
+    }
+
+    /// Uniform on 0..bound, without bias.
+    pub(crate) fn below(&mut self, bound: u32) -> u32 {
+        // Lemire: the low half of the product tells whether this draw would favour small results.
+        let threshold = bound.wrapping_neg() % bound;
+        loop {
+            let product = u64::from(self.0.next_u32()) * u64::from(bound);
+            if product as u32 >= threshold {
+                return (product >> 32) as u32;
+            }
+        }
+    }
+
+    /// True with probability p.
+    pub(crate) fn coin(&mut self, p: Probability) -> bool {
+        self.0.next_u32() < p.0
+    }
+
+    /// Fisher–Yates.
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.below(last as u32 + 1) as usize);
+        }
+    }
+}
+
+/// A probability below 1, in units of 2^-32.
+#[derive(Clone, Copy)]
+pub(crate) struct Probability(u32);
+
+impl Probability {
+    pub(crate) const fn new(p: f64) -> Self {
+        Self((p * 4_294_967_296.0) as u32)
+    }
+}

@@ -1,0 +1,62 @@
+//! Single values of a carried column, for formats that are text.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Float64Type};
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::DataType;
+
+use crate::parquet::{Leaf, Numbers};
+
+/// A value that is not null.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Scalar<'a> {
+    Text(&'a str),
+    Integer(i64),
+    Single(f32),
+    Double(f64),
+    Boolean(bool),
+}
+
+impl<'a> Scalar<'a> {
+    /// The value of a row; `None` if it is null or of a type that has no text form (lists, times, …).
+    pub(crate) fn at(values: &'a ArrayRef, row: usize) -> Option<Self> {
+        if values.is_null(row) {
+            return None;
+        }
+        Some(match values.data_type() {
+            DataType::Utf8 => Scalar::Text(values.as_string::<i32>().value(row)),
+            DataType::Boolean => Scalar::Boolean(values.as_boolean().value(row)),
+            DataType::Float32 => Scalar::Single(values.as_primitive::<Float32Type>().value(row)),
+            DataType::Float64 => Scalar::Double(values.as_primitive::<Float64Type>().value(row)),
+            _ => match Leaf::new(&values.slice(row, 1))?.values {
+                Numbers::Integer(value) => Scalar::Integer(value[0]),
+                Numbers::Real(_) => return None,
+            },
+        })
+    }
+
+    /// Whether values of this type can be written as text.
+    pub(crate) fn has_text(kind: &DataType) -> bool {
+        kind.is_integer() || matches!(kind, DataType::Utf8 | DataType::Boolean | DataType::Float32 | DataType::Float64)
+    }
+
+    pub(crate) fn to_json(&self) -> String {
+        match self {
+            Scalar::Text(text) => serde_json::Value::from(*text).to_string(),
+            // JSON has no infinities; they become null like every number that is none.
+            Scalar::Single(value) if !value.is_finite() => "null".into(),
+            Scalar::Double(value) if !value.is_finite() => "null".into(),
+            other => other.to_text(),
+        }
+    }
+
+    pub(crate) fn to_text(&self) -> String {
+        match self {
+            Scalar::Text(text) => (*text).into(),
+            Scalar::Integer(value) => value.to_string(),
+            Scalar::Single(value) => format!("{value:?}"),
+            Scalar::Double(value) => format!("{value:?}"),
+            Scalar::Boolean(value) => value.to_string(),
+        }
+    }
+}

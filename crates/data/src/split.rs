@@ -1,0 +1,210 @@
+//! Making a split: which graphs, nodes or edges are for training, validation and test.
+
+use std::collections::HashMap;
+
+use gt_graph::Level;
+
+use crate::dataset::{Dataset, Splits};
+use crate::error::{DataError, Result};
+use crate::random::Stream;
+use crate::scalar::Scalar;
+
+/// What decides where a row goes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SplitBy {
+    /// Chance alone.
+    Random,
+    /// Chance, with equal shares of every class (or, for numbers, of every tenth of their range by rank) in each part.
+    Stratified,
+    /// Chance over groups: rows with the same value of a carried column stay together.
+    Group(String),
+}
+
+/// Into which parts.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Parts {
+    /// Named shares, such as train 0.8, val 0.1, test 0.1; they must add up to 1.
+    Shares(Vec<(String, f64)>),
+    /// `fold0` … `fold{k-1}`, of equal size.
+    Folds(usize),
+}
+
+/// How to split.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SplitPlan {
+    /// What decides.
+    pub by: SplitBy,
+    /// Into which parts.
+    pub parts: Parts,
+    /// Whole graphs, or the nodes or edges inside of them.
+    pub level: Level,
+    /// Equal seeds give equal splits.
+    pub seed: u64,
+}
+
+/// The level that one would split: graphs, or, when there is only one, whatever carries its targets.
+pub fn usual_level(dataset: &Dataset) -> Level {
+    match &dataset.schema().target {
+        Some(target) if dataset.graphs().len() == 1 => target.level,
+        _ => Level::Graph,
+    }
+}
+
+/// Makes a split.
+///
+/// Within each stratum (or over all groups, largest first) rows are shuffled and dealt so that every part gets its share,
+/// rounded to whole rows by largest remainder.
+///
+/// # Errors
+/// If the plan does not fit the data: shares that do not add up, an unknown column, more folds than rows.
+///
+/// ```
+/// use gt_data::{Parts, SbmSet, SbmSizes, SplitBy, SplitPlan, make_split};
+/// use gt_graph::Level;
+///
+/// let set = SbmSet::Cluster.generate(1, SbmSizes { train: 10, val: 0, test: 0 })?;
+/// let plan = SplitPlan { by: SplitBy::Random, parts: Parts::Folds(5), level: Level::Graph, seed: 7 };
+/// let split = make_split(&set, &plan)?;
+/// assert_eq!(split.rows("fold3").len(), 2);
+/// # Ok::<(), gt_data::DataError>(())
+/// ```
+pub fn make_split(dataset: &Dataset, plan: &SplitPlan) -> Result<Splits> {
+    let rows = dataset.graphs().rows(plan.level);
+    let (names, shares) = parts(&plan.parts, rows, plan.level)?;
+    let mut random = Stream::new(plan.seed, DOMAIN_SPLIT, 0);
+    let mut codes = vec![0u16; rows];
+    match &plan.by {
+        SplitBy::Random => deal(&mut (0..rows).collect::<Vec<_>>(), &shares, &mut random, &mut codes),
+        SplitBy::Stratified => {
+            let mut strata = strata(dataset, plan.level)?;
+            strata.iter_mut().for_each(|stratum| deal(stratum, &shares, &mut random, &mut codes));
+        }
+        SplitBy::Group(column) => {
+            deal_groups(groups(dataset, plan.level, column)?, rows, &shares, &mut random, &mut codes)
+        }
+    }
+    let split = Splits { level: plan.level, names, codes };
+    if let Some(empty) = (0..split.names.len()).find(|&part| !split.codes.contains(&(part as u16))) {
+        return Err(DataError::Request(format!(
+            "part `{}` would be empty: {rows} {}s are too few",
+            split.names[empty], plan.level
+        )));
+    }
+    Ok(split)
+}
+
+const DOMAIN_SPLIT: u8 = 16;
+
+fn parts(parts: &Parts, rows: usize, level: Level) -> Result<(Vec<String>, Vec<f64>)> {
+    match parts {
+        Parts::Folds(folds) => {
+            if *folds < 2 || *folds > rows || *folds > usize::from(u16::MAX) {
+                return Err(DataError::Request(format!("{rows} {level}s cannot be dealt into {folds} folds")));
+            }
+            Ok(((0..*folds).map(|fold| format!("fold{fold}")).collect(), vec![1.0 / *folds as f64; *folds]))
+        }
+        Parts::Shares(shares) => {
+            let sum: f64 = shares.iter().map(|(_, share)| share).sum();
+            if shares.is_empty()
+                || shares.iter().any(|(_, share)| share.is_nan() || *share <= 0.0)
+                || (sum - 1.0).abs() > 1e-6
+            {
+                let text: Vec<_> = shares.iter().map(|(name, share)| format!("{name} {share}")).collect();
+                return Err(DataError::Request(format!(
+                    "shares must be positive and add up to 1, not {sum}: {}",
+                    text.join(", ")
+                )));
+            }
+            Ok(shares.iter().cloned().unzip())
+        }
+    }
+}
+
+/// Shuffles rows and gives each part its share.
+fn deal(rows: &mut [usize], shares: &[f64], random: &mut Stream, codes: &mut [u16]) {
+    random.shuffle(rows);
+    let mut start = 0;
+    for (part, size) in sizes(rows.len(), shares, random).into_iter().enumerate() {
+        rows[start..start + size].iter().for_each(|&row| codes[row] = part as u16);
+        start += size;
+    }
+}
+
+/// Whole numbers in the proportion of the shares, by largest remainder; ties by chance, or many small strata
+/// would all round the same way.
+fn sizes(rows: usize, shares: &[f64], random: &mut Stream) -> Vec<usize> {
+    let exact: Vec<f64> = shares.iter().map(|share| share * rows as f64).collect();
+    let mut sizes: Vec<usize> = exact.iter().map(|size| (size + 1e-9).floor() as usize).collect();
+    let mut order: Vec<usize> = (0..shares.len()).collect();
+    random.shuffle(&mut order);
+    let remainder = |part: usize| ((exact[part] - sizes[part] as f64) * 1e6).round() as i64;
+    order.sort_by_key(|&part| std::cmp::Reverse(remainder(part)));
+    let missing = rows - sizes.iter().sum::<usize>().min(rows);
+    order.iter().cycle().take(missing).for_each(|&part| sizes[part] += 1);
+    sizes
+}
+
+/// Rows by class, or by tenth of the ranked values; rows without a label are a stratum of their own.
+fn strata(dataset: &Dataset, level: Level) -> Result<Vec<Vec<usize>>> {
+    let schema = dataset.schema().target.as_ref().filter(|t| t.level == level);
+    let (Some(schema), Some(targets)) = (schema, dataset.graphs().target()) else {
+        return Err(DataError::Request(format!("there are no {level} targets to stratify by")));
+    };
+    let columns = schema.columns.len();
+    let rows = dataset.graphs().rows(level);
+    let value = |row: usize| targets.get(row * columns);
+    let mut missing = Vec::new();
+    let mut labelled: Vec<usize> = Vec::new();
+    for row in 0..rows {
+        if value(row).is_some() { labelled.push(row) } else { missing.push(row) }
+    }
+    labelled.sort_by(|&a, &b| value(a).partial_cmp(&value(b)).expect("labels are numbers").then(a.cmp(&b)));
+    let mut strata: Vec<Vec<usize>> = match targets.kind() {
+        gt_graph::TargetKind::Class => {
+            labelled.chunk_by(|&a, &b| value(a) == value(b)).map(<[usize]>::to_vec).collect()
+        }
+        gt_graph::TargetKind::Float => {
+            labelled.chunks(labelled.len().div_ceil(10).max(1)).map(<[usize]>::to_vec).collect()
+        }
+    };
+    if !missing.is_empty() {
+        strata.push(missing);
+    }
+    Ok(strata)
+}
+
+/// Rows by the value of a carried column of their graph, in order of appearance; each missing value is a group of its own.
+fn groups(dataset: &Dataset, level: Level, column: &str) -> Result<Vec<Vec<usize>>> {
+    let extra = dataset.extra(column).ok_or_else(|| {
+        let found: Vec<_> = dataset.extras().iter().map(|e| e.name.as_str()).collect();
+        DataError::Request(format!("there is no column `{column}` to group by; there are: {}", found.join(", ")))
+    })?;
+    let mut known: HashMap<String, usize> = HashMap::new();
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for graph in 0..dataset.graphs().len() {
+        let rows = dataset.graphs().row_range(level, graph);
+        let at = match Scalar::at(&extra.values, graph) {
+            Some(value) => *known.entry(value.to_text()).or_insert(groups.len()),
+            None => groups.len(),
+        };
+        if at == groups.len() {
+            groups.push(Vec::new());
+        }
+        groups[at].extend(rows);
+    }
+    Ok(groups)
+}
+
+/// Gives each group, largest first, to the part that lacks most.
+fn deal_groups(mut groups: Vec<Vec<usize>>, rows: usize, shares: &[f64], random: &mut Stream, codes: &mut [u16]) {
+    random.shuffle(&mut groups);
+    groups.sort_by_key(|group| std::cmp::Reverse(group.len()));
+    let mut lacking: Vec<f64> = shares.iter().map(|share| share * rows as f64).collect();
+    for group in groups {
+        let part = (0..shares.len())
+            .max_by(|&a, &b| lacking[a].total_cmp(&lacking[b]).then(b.cmp(&a)))
+            .expect("there are parts");
+        lacking[part] -= group.len() as f64;
+        group.into_iter().for_each(|row| codes[row] = part as u16);
+    }
+}

@@ -1,0 +1,654 @@
+//! Tables to data sets.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray};
+use gt_graph::encoding::{Coordinates, Encodings};
+use gt_graph::{FeatureRows, GraphParts, GraphStore, Layout, Level, MISSING_CLASS, Ragged, TargetKind, TargetRows};
+
+use super::mapping::TableMapping;
+use super::table::{Column, Kind, Table};
+use super::write::Sidecar;
+use super::{TablePaths, schema_path};
+use crate::columns as c;
+use crate::dataset::{Dataset, Extra, Splits};
+use crate::error::{DataError, Result};
+use crate::schema::{FeatureSchema, Schema, TargetColumn, TargetSchema, Vocabulary};
+
+/// Reads tables of nodes and edges, and of graphs where there is one.
+///
+/// # Errors
+/// With the file, row and column of whatever does not fit.
+pub fn read_tables(paths: &TablePaths, mapping: &TableMapping) -> Result<Dataset> {
+    let nodes = Table::read(&paths.nodes)?;
+    let edges = Table::read(&paths.edges)?;
+    let graphs = paths.graphs.as_deref().filter(|p| p.exists()).map(Table::read).transpose()?;
+    let tables: Vec<&Table> = [Some(&nodes), Some(&edges), graphs.as_ref()].into_iter().flatten().collect();
+    mapping.check(&tables)?;
+    let sidecar = Sidecar::find(&nodes, &schema_path(&paths.nodes))?.filter(|_| mapping.is_default());
+
+    let ids = Ids::new(&nodes, &edges, graphs.as_ref(), mapping)?;
+    let mut roles = Roles::new(mapping, sidecar.as_ref(), &nodes, &edges, graphs.as_ref())?;
+    let node = roles.features(&nodes, Level::Node, ids.node_columns.clone())?;
+    let edge = roles.features(&edges, Level::Edge, ids.edge_columns.clone())?;
+
+    let node_rows = node.gather(&nodes, &ids.nodes.rows)?;
+    let edge_rows = edge.gather(&edges, &ids.edges.rows)?;
+    let mut schema = Schema { node: node.schema, edge: edge.schema, target: None };
+    let mut store = GraphStore::new(Layout { target: None, ..schema.layout() });
+    for graph in 0..ids.graphs {
+        let (n, e) = (ids.nodes.range(graph), ids.edges.range(graph));
+        let parts = GraphParts {
+            num_nodes: n.len(),
+            src: &ids.src[e.clone()],
+            dst: &ids.dst[e.clone()],
+            node: node_rows.slice(&store.layout().node, n),
+            edge: edge_rows.slice(&store.layout().edge, e),
+            target: None,
+        };
+        store.push(parts).map_err(|source| DataError::Graph { path: paths.nodes.clone(), graph, source })?;
+    }
+    let order = |level: Level| match level {
+        Level::Graph => ids.graph_rows.clone(),
+        Level::Node => ids.nodes.rows.clone(),
+        Level::Edge => ids.edges.rows.clone(),
+    };
+    if let Some((table, level, columns)) = roles.targets {
+        schema.target =
+            Some(set_targets(&mut store, table, level, &columns, &order(level), mapping, sidecar.as_ref())?);
+    }
+    let encodings = read_encodings(&nodes, &ids.nodes.rows)?;
+    store.set_encodings(encodings).map_err(|e| DataError::file(&paths.nodes, e.to_string()))?;
+    let splits = match roles.split {
+        Some((table, level, column)) => Some(read_split(table, level, column, &order(level))?),
+        None => None,
+    };
+    let mut extras = Vec::new();
+    if let Some(table) = &graphs {
+        for &column in &roles.extras {
+            extras.push(read_extra(table, column, &ids.graph_rows, sidecar.as_ref())?);
+        }
+    }
+    if let Some(sidecar) = sidecar {
+        schema = sidecar.schema;
+    }
+    Dataset::from_file(&paths.nodes, Some(schema), store, splits, extras)
+}
+
+/// The value of an id cell.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Id {
+    Number(i64),
+    Word(String),
+}
+
+impl std::fmt::Display for Id {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Id::Number(number) => number.fmt(f),
+            Id::Word(word) => word.fmt(f),
+        }
+    }
+}
+
+fn read_ids(table: &Table, column: usize) -> Result<Vec<Id>> {
+    let column = &table.columns[column];
+    let numeric = column.kind() == Kind::Integer;
+    (0..table.rows)
+        .map(|row| {
+            let missing = || DataError::row(&table.path, row + 1, &column.name, "the cell is empty");
+            if numeric {
+                let wrong = |m| DataError::row(&table.path, row + 1, &column.name, m);
+                column.integer(row).map_err(wrong)?.map(Id::Number).ok_or_else(missing)
+            } else {
+                column.text(row).map(Id::Word).ok_or_else(missing)
+            }
+        })
+        .collect()
+}
+
+/// Rows of a table sorted by graph, stable.
+struct ByGraph {
+    rows: Vec<usize>,
+    offsets: Vec<usize>,
+}
+
+impl ByGraph {
+    fn new(graph_of: &[usize], graphs: usize) -> Self {
+        let mut offsets = vec![0; graphs + 1];
+        graph_of.iter().for_each(|&g| offsets[g + 1] += 1);
+        for g in 0..graphs {
+            offsets[g + 1] += offsets[g];
+        }
+        let mut next = offsets.clone();
+        let mut rows = vec![0; graph_of.len()];
+        for (row, &g) in graph_of.iter().enumerate() {
+            rows[next[g]] = row;
+            next[g] += 1;
+        }
+        Self { rows, offsets }
+    }
+
+    fn range(&self, graph: usize) -> std::ops::Range<usize> {
+        self.offsets[graph]..self.offsets[graph + 1]
+    }
+}
+
+/// Which graph each row belongs to, and the edges in the graphs' own numbering.
+struct Ids {
+    graphs: usize,
+    graph_rows: Vec<usize>,
+    nodes: ByGraph,
+    edges: ByGraph,
+    src: Vec<u32>,
+    dst: Vec<u32>,
+    /// Columns that are ids, not features.
+    node_columns: Vec<usize>,
+    edge_columns: Vec<usize>,
+}
+
+impl Ids {
+    fn new(nodes: &Table, edges: &Table, graphs: Option<&Table>, mapping: &TableMapping) -> Result<Self> {
+        let graph_column = |table| mapping.find(mapping.graph.as_ref(), table, &["graph"]);
+        let node_graph = graph_column(nodes);
+        let edge_graph = graph_column(edges);
+        let node_id = mapping.find(mapping.node.as_ref(), nodes, &["node", "id"]);
+        let end = |named: &Option<String>, defaults: &[&str], what: &str| {
+            mapping.find(named.as_ref(), edges, defaults).ok_or_else(|| {
+                let found: Vec<_> = edges.names().collect();
+                DataError::file(
+                    &edges.path,
+                    format!("no column for the edges' {what} among `{}`; name it with --{what}", found.join("`, `")),
+                )
+            })
+        };
+        let src = end(&mapping.src, &["src", "source", "from"], "src")?;
+        let dst = end(&mapping.dst, &["dst", "destination", "to", "target"], "dst")?;
+
+        // The graphs: listed in their own table, or in order of appearance among the nodes, or just one.
+        let mut known: HashMap<Id, usize> = HashMap::new();
+        let listed = graphs.map(|table| {
+            let column =
+                graph_column(table).ok_or_else(|| DataError::file(&table.path, "there is no column `graph`"))?;
+            for (row, id) in read_ids(table, column)?.into_iter().enumerate() {
+                let text = id.to_string();
+                if known.insert(id, row).is_some() {
+                    return Err(DataError::row(&table.path, row + 1, "graph", format!("graph {text} is listed twice")));
+                }
+            }
+            Ok(table.rows)
+        });
+        let listed = listed.transpose()?;
+        let single = || match listed {
+            Some(rows) if rows != 1 => {
+                Err(DataError::file(&nodes.path, format!("there are {rows} graphs, but no column `graph`")))
+            }
+            _ => Ok(vec![0; nodes.rows]),
+        };
+        let node_of: Vec<usize> = match node_graph {
+            None => single()?,
+            Some(column) => graph_indices(nodes, column, &mut known, listed.is_none())?,
+        };
+        let count = listed.unwrap_or_else(|| if node_graph.is_some() { known.len() } else { 1 });
+
+        let by_graph = ByGraph::new(&node_of, count);
+        let mut place = vec![0u32; nodes.rows];
+        for graph in 0..count {
+            let range = by_graph.range(graph);
+            u32::try_from(range.len())
+                .map_err(|_| DataError::file(&nodes.path, "a graph has more nodes than 32 bits count"))?;
+            by_graph.rows[range].iter().enumerate().for_each(|(at, &row)| place[row] = at as u32);
+        }
+        // A node's key: its graph (where edges name theirs) and its id.
+        let local = edge_graph.is_some() || count == 1;
+        let names = match node_id {
+            Some(column) => read_ids(nodes, column)?,
+            None => {
+                (0..nodes.rows).map(|row| Id::Number(if local { i64::from(place[row]) } else { row as i64 })).collect()
+            }
+        };
+        let mut node_at: HashMap<(usize, Id), usize> = HashMap::with_capacity(nodes.rows);
+        for (row, id) in names.into_iter().enumerate() {
+            let text = id.to_string();
+            if node_at.insert((if local { node_of[row] } else { 0 }, id), row).is_some() {
+                let column = node_id.map_or("node", |at| nodes.columns[at].name.as_str());
+                return Err(DataError::row(&nodes.path, row + 1, column, format!("node {text} is listed twice")));
+            }
+        }
+        let edge_of: Vec<usize> = match edge_graph {
+            Some(column) => graph_indices(edges, column, &mut known, false)?,
+            None => vec![0; edges.rows],
+        };
+        let resolve = |column: usize| -> Result<Vec<usize>> {
+            let ids = read_ids(edges, column)?.into_iter().enumerate();
+            ids.map(|(row, id)| {
+                let text = id.to_string();
+                node_at.get(&(if local { edge_of[row] } else { 0 }, id)).copied().ok_or_else(|| {
+                    DataError::row(
+                        &edges.path,
+                        row + 1,
+                        &edges.columns[column].name,
+                        format!("there is no node {text}"),
+                    )
+                })
+            })
+            .collect()
+        };
+        let (mut sources, mut targets) = (resolve(src)?, resolve(dst)?);
+        let mut rows: Vec<usize> = (0..edges.rows).collect();
+        if mapping.undirected {
+            for row in 0..edges.rows {
+                if sources[row] != targets[row] {
+                    let (s, d) = (sources[row], targets[row]);
+                    sources.push(d);
+                    targets.push(s);
+                    rows.push(row);
+                }
+            }
+        }
+        let mut edge_graphs = Vec::with_capacity(rows.len());
+        for (at, &row) in rows.iter().enumerate() {
+            let (a, b) = (node_of[sources[at]], node_of[targets[at]]);
+            if a != b {
+                return Err(DataError::row(
+                    &edges.path,
+                    row + 1,
+                    &edges.columns[dst].name,
+                    "its ends lie in two different graphs",
+                ));
+            }
+            edge_graphs.push(a);
+        }
+        let sorted = ByGraph::new(&edge_graphs, count);
+        let pick = |ends: &[usize]| sorted.rows.iter().map(|&at| place[ends[at]]).collect();
+        Ok(Self {
+            graphs: count,
+            graph_rows: (0..count).collect(),
+            src: pick(&sources),
+            dst: pick(&targets),
+            nodes: by_graph,
+            edges: ByGraph { rows: sorted.rows.iter().map(|&at| rows[at]).collect(), offsets: sorted.offsets },
+            node_columns: [node_graph, node_id].into_iter().flatten().collect(),
+            edge_columns: [edge_graph, Some(src), Some(dst)].into_iter().flatten().collect(),
+        })
+    }
+}
+
+/// The position of each row's graph; new ones are added if `grow`.
+fn graph_indices(table: &Table, column: usize, known: &mut HashMap<Id, usize>, grow: bool) -> Result<Vec<usize>> {
+    let ids = read_ids(table, column)?.into_iter().enumerate();
+    ids.map(|(row, id)| {
+        let next = known.len();
+        match known.get(&id) {
+            Some(&graph) => Ok(graph),
+            None if grow => {
+                known.insert(id, next);
+                Ok(next)
+            }
+            None => Err(DataError::row(
+                &table.path,
+                row + 1,
+                &table.columns[column].name,
+                format!("there is no graph {id}"),
+            )),
+        }
+    })
+    .collect()
+}
+
+/// Roles of the columns that are not ids.
+struct Roles<'a> {
+    mapping: &'a TableMapping,
+    schema: Option<&'a Schema>,
+    targets: Option<(&'a Table, Level, Vec<usize>)>,
+    split: Option<(&'a Table, Level, usize)>,
+    extras: Vec<usize>,
+}
+
+impl<'a> Roles<'a> {
+    fn new(
+        mapping: &'a TableMapping,
+        sidecar: Option<&'a Sidecar>,
+        nodes: &'a Table,
+        edges: &'a Table,
+        graphs: Option<&'a Table>,
+    ) -> Result<Self> {
+        let schema = sidecar.map(|s| &s.schema);
+        let tables: Vec<(&Table, Level)> =
+            graphs.map(|g| (g, Level::Graph)).into_iter().chain([(nodes, Level::Node), (edges, Level::Edge)]).collect();
+        let wanted: Vec<String> = match schema {
+            Some(schema) => schema.target.iter().flat_map(|t| &t.columns).map(|t| t.name.clone()).collect(),
+            None => mapping.targets.clone(),
+        };
+        let level = schema.and_then(|s| s.target.as_ref()).map(|t| t.level);
+        let targets = if schema.is_some() || !wanted.is_empty() {
+            if wanted.is_empty() {
+                None
+            } else {
+                let holds = |table: &Table| wanted.iter().all(|name| table.position(name).is_some());
+                let found = tables.iter().find(|(table, l)| level.is_none_or(|level| level == *l) && holds(table));
+                let (table, level) = found.ok_or_else(|| {
+                    DataError::file(
+                        &nodes.path,
+                        format!("the targets `{}` are not all in one table", wanted.join("`, `")),
+                    )
+                })?;
+                Some((*table, *level, wanted.iter().filter_map(|name| table.position(name)).collect()))
+            }
+        } else {
+            let usual = |table: &Table| ["y", "label"].iter().find_map(|name| table.position(name));
+            tables.iter().find_map(|(table, level)| usual(table).map(|at| (*table, *level, vec![at])))
+        };
+        let split = tables.iter().find_map(|(table, level)| {
+            mapping.find(mapping.split.as_ref(), table, &[c::SPLIT]).map(|at| (*table, *level, at))
+        });
+        let mut roles = Self { mapping, schema, targets, split, extras: Vec::new() };
+        if let Some(table) = graphs {
+            let graph = mapping.find(mapping.graph.as_ref(), table, &["graph"]);
+            roles.extras = (0..table.columns.len())
+                .filter(|&at| Some(at) != graph && !roles.taken(table, Level::Graph, at))
+                .collect();
+        }
+        Ok(roles)
+    }
+
+    /// Whether a column is a target, a split or to be ignored.
+    fn taken(&self, table: &Table, level: Level, at: usize) -> bool {
+        let target = self.targets.as_ref().is_some_and(|(_, l, columns)| *l == level && columns.contains(&at));
+        let split = self.split.is_some_and(|(_, l, column)| l == level && column == at);
+        target || split || self.mapping.ignore.contains(&table.columns[at].name)
+    }
+
+    /// Everything else is a feature.
+    fn features(&mut self, table: &Table, level: Level, ids: Vec<usize>) -> Result<FeatureColumns> {
+        let declared = self.schema.map(|s| if level == Level::Node { &s.node } else { &s.edge });
+        if let Some(schema) = declared {
+            let at = |name: &str| {
+                table
+                    .position(name)
+                    .ok_or_else(|| DataError::file(&table.path, format!("column `{name}` of the schema is missing")))
+            };
+            return Ok(FeatureColumns {
+                categorical: schema.categorical.iter().map(|v| at(&v.name)).collect::<Result<_>>()?,
+                continuous: schema.continuous.iter().map(|name| at(name)).collect::<Result<_>>()?,
+                multi_hot: schema.multi_hot.iter().map(|v| at(&v.name)).next().transpose()?,
+                schema: schema.clone(),
+            });
+        }
+        let mut features = FeatureColumns::default();
+        let TableMapping { categorical, continuous, multi_hot, .. } = self.mapping;
+        for (at, column) in table.columns.iter().enumerate() {
+            let name = &column.name;
+            if ids.contains(&at)
+                || self.taken(table, level, at)
+                || (level == Level::Node && encoding_column(name).is_some())
+            {
+                continue;
+            }
+            let kind = if categorical.contains(name) {
+                Kind::Integer
+            } else if continuous.contains(name) {
+                Kind::Real
+            } else if multi_hot.contains(name) {
+                Kind::List
+            } else {
+                column.kind()
+            };
+            match kind {
+                Kind::Integer => {
+                    features.categorical.push(at);
+                    features.schema.categorical.push(Vocabulary { name: name.clone(), size: 0 });
+                }
+                Kind::Real => {
+                    features.continuous.push(at);
+                    features.schema.continuous.push(name.clone());
+                }
+                Kind::List if features.multi_hot.is_none() => {
+                    features.multi_hot = Some(at);
+                    features.schema.multi_hot = Some(Vocabulary { name: name.clone(), size: 0 });
+                }
+                Kind::List => {
+                    let message = format!(
+                        "column `{name}` is a second list of indices; one is supported, leave the other out with --ignore"
+                    );
+                    return Err(DataError::file(&table.path, message));
+                }
+                Kind::Text => {
+                    let message = format!(
+                        "column `{name}` holds text; number its values, give it a role, or leave it out with --ignore {name}"
+                    );
+                    return Err(DataError::file(&table.path, message));
+                }
+            }
+        }
+        Ok(features)
+    }
+}
+
+/// Columns of features, by kind.
+#[derive(Default)]
+struct FeatureColumns {
+    schema: FeatureSchema,
+    categorical: Vec<usize>,
+    continuous: Vec<usize>,
+    multi_hot: Option<usize>,
+}
+
+/// Features of all rows, in the order of the graphs.
+#[derive(Default)]
+struct FeatureValues {
+    categorical: Vec<u32>,
+    continuous: Vec<f32>,
+    offsets: Vec<usize>,
+    indices: Vec<u32>,
+}
+
+impl FeatureColumns {
+    fn gather(&self, table: &Table, rows: &[usize]) -> Result<FeatureValues> {
+        let mut values = FeatureValues::default();
+        let mut list = Vec::new();
+        values.offsets.push(0);
+        for &row in rows {
+            for &at in &self.categorical {
+                values.categorical.push(cell(table, at, row, |column| {
+                    let value = column.integer(row)?.ok_or("the cell is empty")?;
+                    Ok(index(value).ok_or_else(|| format!("{value} is not a category (0, 1, 2, …)"))?)
+                })?);
+            }
+            for &at in &self.continuous {
+                values.continuous.push(cell(table, at, row, |column| {
+                    let value = column.real(row)?.ok_or("the cell is empty")?;
+                    Ok(finite(value)?)
+                })?);
+            }
+            if let Some(at) = self.multi_hot {
+                list.clear();
+                cell(table, at, row, |column| {
+                    column.list(row, &mut list)?;
+                    for &value in &list {
+                        values.indices.push(index(value).ok_or_else(|| format!("{value} is not an index"))?);
+                    }
+                    Ok(())
+                })?;
+                values.offsets.push(values.indices.len());
+            }
+        }
+        Ok(values)
+    }
+}
+
+impl FeatureValues {
+    fn slice(&self, layout: &gt_graph::FeatureLayout, rows: std::ops::Range<usize>) -> FeatureRows<'_> {
+        let (a, b) = (layout.categorical, layout.continuous);
+        FeatureRows {
+            categorical: &self.categorical[rows.start * a..rows.end * a],
+            continuous: &self.continuous[rows.start * b..rows.end * b],
+            multi_hot: layout.multi_hot.then(|| Ragged {
+                offsets: &self.offsets[rows.start..=rows.end],
+                indices: &self.indices[self.offsets[rows.start]..self.offsets[rows.end]],
+            }),
+        }
+    }
+}
+
+/// Reads a cell; an error gets its place.
+fn cell<T>(table: &Table, at: usize, row: usize, read: impl FnOnce(&Column) -> Result<T, Message>) -> Result<T> {
+    let column = &table.columns[at];
+    read(column).map_err(|Message(m)| DataError::row(&table.path, row + 1, &column.name, m))
+}
+
+/// A complaint about a cell.
+struct Message(String);
+
+impl<T: Into<String>> From<T> for Message {
+    fn from(text: T) -> Self {
+        Self(text.into())
+    }
+}
+
+fn index(value: i64) -> Option<u32> {
+    u32::try_from(value).ok().filter(|&v| v != u32::MAX)
+}
+
+fn finite(value: f64) -> Result<f32, String> {
+    Some(value as f32).filter(|v| v.is_finite()).ok_or_else(|| format!("{value} is not a finite 32-bit number"))
+}
+
+fn set_targets(
+    store: &mut GraphStore,
+    table: &Table,
+    level: Level,
+    columns: &[usize],
+    rows: &[usize],
+    mapping: &TableMapping,
+    sidecar: Option<&Sidecar>,
+) -> Result<TargetSchema> {
+    let declared = sidecar.and_then(|s| s.schema.target.as_ref());
+    let real = |at: usize| {
+        let column = &table.columns[at];
+        mapping.continuous.contains(&column.name) || column.kind() == Kind::Real
+    };
+    let kind = match declared {
+        Some(target) => target.kind,
+        None if columns.iter().any(|&at| real(at)) => TargetKind::Float,
+        None => TargetKind::Class,
+    };
+    let names = columns.iter().map(|&at| TargetColumn { name: table.columns[at].name.clone(), classes: 0 }).collect();
+    let schema = TargetSchema { level, kind, columns: names };
+    let (mut floats, mut classes) = (Vec::new(), Vec::new());
+    for &row in rows {
+        for &at in columns {
+            match kind {
+                TargetKind::Float => floats.push(cell(table, at, row, |column| match column.real(row)? {
+                    Some(value) => Ok(finite(value)?),
+                    None => Ok(f32::NAN),
+                })?),
+                TargetKind::Class => classes.push(cell(table, at, row, |column| match column.integer(row)? {
+                    None | Some(-1) => Ok(MISSING_CLASS),
+                    Some(value) => Ok(index(value)
+                        .ok_or_else(|| format!("{value} is not a class (0, 1, 2, … or -1 for a missing label)"))?),
+                })?),
+            }
+        }
+    }
+    let values = match kind {
+        TargetKind::Float => TargetRows::Float(&floats),
+        TargetKind::Class => TargetRows::Class(&classes),
+    };
+    store.set_target(schema.layout(), values).map_err(|e| DataError::file(&table.path, e.to_string()))?;
+    Ok(schema)
+}
+
+/// `lap_pe3` is column 3 of the Laplacian encoding.
+fn encoding_column(name: &str) -> Option<(&'static str, usize)> {
+    if name == c::WL_PE {
+        return Some((c::WL_PE, 0));
+    }
+    [c::LAP_PE, c::RW_PE].into_iter().find_map(|prefix| Some((prefix, name.strip_prefix(prefix)?.parse().ok()?)))
+}
+
+fn read_encodings(nodes: &Table, rows: &[usize]) -> Result<Encodings> {
+    let coordinates = |prefix: &str| -> Result<Option<Coordinates>> {
+        let columns: Vec<usize> = (0..).map_while(|i| nodes.position(&format!("{prefix}{i}"))).collect();
+        if columns.is_empty() {
+            return Ok(None);
+        }
+        let mut values = Vec::with_capacity(rows.len() * columns.len());
+        for &row in rows {
+            for &at in &columns {
+                values.push(cell(nodes, at, row, |column| Ok(finite(column.real(row)?.ok_or("the cell is empty")?)?))?);
+            }
+        }
+        Ok(Some(Coordinates { width: columns.len(), values }))
+    };
+    let roles = |at: usize| -> Result<Vec<u32>> {
+        let role = |&row: &usize| {
+            cell(nodes, at, row, |column| {
+                let value = column.integer(row)?.ok_or("the cell is empty")?;
+                Ok(index(value).ok_or_else(|| format!("{value} is not a role"))?)
+            })
+        };
+        rows.iter().map(role).collect()
+    };
+    Ok(Encodings {
+        laplacian: coordinates(c::LAP_PE)?,
+        random_walk: coordinates(c::RW_PE)?,
+        weisfeiler_lehman: nodes.position(c::WL_PE).map(roles).transpose()?,
+    })
+}
+
+fn read_split(table: &Table, level: Level, at: usize, rows: &[usize]) -> Result<Splits> {
+    let mut splits = Splits::new(level);
+    for &row in rows {
+        cell(table, at, row, |column| {
+            let name = column.text(row).ok_or("the cell is empty")?;
+            splits.push(&name).ok_or("more than 65,536 different parts")?;
+            Ok(())
+        })?;
+    }
+    Ok(splits)
+}
+
+fn read_extra(table: &Table, at: usize, rows: &[usize], sidecar: Option<&Sidecar>) -> Result<Extra> {
+    let column = &table.columns[at];
+    let declared = sidecar.and_then(|s| s.extras.get(&column.name)).map(String::as_str);
+    let kind = match declared {
+        Some("integer") => Kind::Integer,
+        Some("real") => Kind::Real,
+        Some(_) => Kind::Text,
+        None => column.kind(),
+    };
+    let values: ArrayRef = match kind {
+        Kind::Integer => {
+            let values = rows.iter().map(|&row| cell(table, at, row, |column| Ok(column.integer(row)?)));
+            Arc::new(values.collect::<Result<Int64Array>>()?)
+        }
+        Kind::Real => {
+            let values = rows.iter().map(|&row| cell(table, at, row, |column| Ok(column.real(row)?)));
+            Arc::new(values.collect::<Result<Float64Array>>()?)
+        }
+        Kind::Text | Kind::List if declared == Some("boolean") => Arc::new(
+            rows.iter()
+                .map(|&row| column.text(row).map(|word| word == "true" || word == "1"))
+                .collect::<BooleanArray>(),
+        ),
+        Kind::Text | Kind::List => Arc::new(rows.iter().map(|&row| column.text(row)).collect::<StringArray>()),
+    };
+    Ok(Extra { name: column.name.clone(), values })
+}
+
+impl Sidecar {
+    /// The schema of tables that this project wrote: in the metadata of a Parquet table, or beside a CSV table.
+    fn find(nodes: &Table, beside: &Path) -> Result<Option<Self>> {
+        let (text, path) = match &nodes.schema {
+            Some(text) => (text.clone(), nodes.path.as_path()),
+            None if nodes.path.extension().is_some_and(|e| e != "parquet") && beside.exists() => {
+                (std::fs::read_to_string(beside).map_err(|e| DataError::io(beside, e))?, beside)
+            }
+            None => return Ok(None),
+        };
+        Self::parse(&text, path).map(Some)
+    }
+}

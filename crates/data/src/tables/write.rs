@@ -1,0 +1,277 @@
+//! Data sets to tables.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use ::parquet::arrow::ArrowWriter;
+use ::parquet::basic::{Compression, ZstdLevel};
+use ::parquet::file::metadata::KeyValue;
+use ::parquet::file::properties::WriterProperties;
+use arrow_array::{Array, ArrayRef, Float32Array, Int64Array, ListArray, RecordBatch, StringArray};
+use arrow_buffer::OffsetBuffer;
+use arrow_schema::{DataType, Field, Schema as ArrowSchema};
+use gt_graph::{FeatureRows, GraphRef, Level, MISSING_CLASS, TargetRows};
+use serde::{Deserialize, Serialize};
+
+use super::{TablePaths, schema_path};
+use crate::atomic::Prepared;
+use crate::columns as c;
+use crate::dataset::Dataset;
+use crate::error::{DataError, Result};
+use crate::scalar::Scalar;
+use crate::schema::{FeatureSchema, Schema};
+
+/// What tables alone cannot say: vocabularies, kinds of columns.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Sidecar {
+    format_version: u32,
+    pub(super) schema: Schema,
+    /// Kinds of the carried columns: `text`, `integer`, `real` or `boolean`.
+    #[serde(default)]
+    pub(super) extras: BTreeMap<String, String>,
+}
+
+impl Sidecar {
+    pub(super) fn parse(text: &str, path: &Path) -> Result<Self> {
+        let sidecar: Self =
+            serde_json::from_str(text).map_err(|e| DataError::file(path, format!("the schema is damaged: {e}")))?;
+        if sidecar.format_version > c::FORMAT_VERSION {
+            let version = sidecar.format_version;
+            return Err(DataError::file(
+                path,
+                format!("it was written in format {version}, this program reads up to {}", c::FORMAT_VERSION),
+            ));
+        }
+        Ok(sidecar)
+    }
+}
+
+/// Writes `NAME_nodes`, `NAME_edges` and `NAME_graphs`, and the schema beside CSV tables.
+pub(crate) fn write(dataset: &Dataset, path: &Path) -> Result<()> {
+    let paths = TablePaths::beside(path)?;
+    check_names(dataset, path)?;
+    let kind = |array: &ArrayRef| match array.data_type() {
+        DataType::Utf8 => "text",
+        DataType::Boolean => "boolean",
+        kind if kind.is_integer() => "integer",
+        _ => "real",
+    };
+    let extras = dataset.extras().iter().filter(|e| Scalar::has_text(e.values.data_type()));
+    let sidecar = Sidecar {
+        format_version: c::FORMAT_VERSION,
+        schema: dataset.schema().clone(),
+        extras: extras.map(|e| (e.name.clone(), kind(&e.values).to_owned())).collect(),
+    };
+    let sidecar = serde_json::to_string_pretty(&sidecar).expect("a schema is plain data");
+    let graphs_path = paths.graphs.expect("named beside the nodes");
+    let mut files = vec![
+        nodes_table(dataset).write(&paths.nodes, Some(&sidecar))?,
+        edges_table(dataset).write(&paths.edges, None)?,
+        graphs_table(dataset).write(&graphs_path, None)?,
+    ];
+    if path.extension().is_none_or(|e| e != "parquet") {
+        let beside = schema_path(path);
+        files.push(Prepared::write(&beside, |out| writeln!(out, "{sidecar}").map_err(|e| DataError::io(&beside, e)))?);
+    }
+    files.into_iter().try_for_each(Prepared::commit)
+}
+
+/// Names must not collide with the tables' own columns, or with each other.
+fn check_names(dataset: &Dataset, path: &Path) -> Result<()> {
+    let schema = dataset.schema();
+    let targets = |level| {
+        let target = schema.target.as_ref().filter(move |t| t.level == level);
+        target.into_iter().flat_map(|t| t.columns.iter().map(|c| c.name.as_str()))
+    };
+    let split = |level| dataset.split().filter(|s| s.level == level).map(|_| c::SPLIT);
+    let node =
+        ["graph", "node"].into_iter().chain(schema.node.names()).chain(targets(Level::Node)).chain(split(Level::Node));
+    let edge = ["graph", "src", "dst"]
+        .into_iter()
+        .chain(schema.edge.names())
+        .chain(targets(Level::Edge))
+        .chain(split(Level::Edge));
+    let extras = dataset.extras().iter().map(|e| e.name.as_str());
+    let graph = ["graph"].into_iter().chain(targets(Level::Graph)).chain(split(Level::Graph)).chain(extras);
+    for names in [node.collect::<Vec<_>>(), edge.collect(), graph.collect()] {
+        if let Some(name) = names.iter().enumerate().find_map(|(at, name)| names[..at].contains(name).then_some(name)) {
+            return Err(DataError::file(path, format!("two columns of one table would be named `{name}`")));
+        }
+    }
+    Ok(())
+}
+
+/// Columns to be written.
+#[derive(Default)]
+struct Columns(Vec<(String, ArrayRef)>);
+
+impl Columns {
+    fn push(&mut self, name: &str, values: impl Array + 'static) {
+        self.0.push((name.into(), Arc::new(values)));
+    }
+
+    fn integers(&mut self, name: &str, values: impl Iterator<Item = usize>) {
+        self.push(name, Int64Array::from_iter_values(values.map(|v| v as i64)));
+    }
+
+    fn features<'a>(
+        &mut self,
+        dataset: &'a Dataset,
+        schema: &FeatureSchema,
+        rows: impl Fn(&GraphRef<'a>) -> FeatureRows<'a> + Copy,
+    ) {
+        let all = || dataset.graphs().iter();
+        let (a, b) = (schema.categorical.len(), schema.continuous.len());
+        for (at, vocabulary) in schema.categorical.iter().enumerate() {
+            let values = all().flat_map(|g| rows(&g).categorical.iter().skip(at).step_by(a)).map(|&v| i64::from(v));
+            self.push(&vocabulary.name, Int64Array::from_iter_values(values));
+        }
+        for (at, name) in schema.continuous.iter().enumerate() {
+            let values = all().flat_map(|g| rows(&g).continuous.iter().skip(at).step_by(b)).copied();
+            self.push(name, Float32Array::from_iter_values(values));
+        }
+        if let Some(vocabulary) = &schema.multi_hot {
+            let lists = || all().filter_map(|g| rows(&g).multi_hot);
+            let values = Int64Array::from_iter_values(lists().flat_map(|l| l.indices).map(|&v| i64::from(v)));
+            let lengths = lists().flat_map(|l| l.offsets.windows(2).map(|w| w[1] - w[0]));
+            let element = Arc::new(Field::new("element", DataType::Int64, true));
+            self.push(
+                &vocabulary.name,
+                ListArray::new(element, OffsetBuffer::from_lengths(lengths), Arc::new(values), None),
+            );
+        }
+    }
+
+    fn targets(&mut self, dataset: &Dataset, level: Level) {
+        let schema = dataset.schema().target.as_ref().filter(|t| t.level == level);
+        let (Some(schema), Some(rows)) = (schema, dataset.graphs().target()) else { return };
+        let columns = schema.columns.len();
+        for (at, column) in schema.columns.iter().enumerate() {
+            match rows {
+                TargetRows::Float(values) => {
+                    let values = values.iter().skip(at).step_by(columns).map(|&v| Some(v).filter(|v| !v.is_nan()));
+                    self.push(&column.name, values.collect::<Float32Array>());
+                }
+                TargetRows::Class(values) => {
+                    let values =
+                        values.iter().skip(at).step_by(columns).map(|&v| (v != MISSING_CLASS).then_some(i64::from(v)));
+                    self.push(&column.name, values.collect::<Int64Array>());
+                }
+            }
+        }
+    }
+
+    fn split(&mut self, dataset: &Dataset, level: Level) {
+        if let Some(split) = dataset.split().filter(|s| s.level == level) {
+            self.push(c::SPLIT, StringArray::from_iter_values((0..split.codes.len()).map(|row| split.name(row))));
+        }
+    }
+
+    /// Writes the columns as the path's extension says.
+    fn write(self, path: &Path, schema: Option<&str>) -> Result<Prepared> {
+        match path.extension().and_then(|e| e.to_str()) {
+            Some("parquet") => self.write_parquet(path, schema),
+            Some("tsv") => self.write_csv(path, b'\t'),
+            _ => self.write_csv(path, b','),
+        }
+    }
+
+    fn write_parquet(self, path: &Path, schema: Option<&str>) -> Result<Prepared> {
+        let fields: Vec<Field> =
+            self.0.iter().map(|(name, array)| Field::new(name, array.data_type().clone(), true)).collect();
+        let metadata = schema.map(|text| vec![KeyValue::new(c::SCHEMA_KEY.into(), text.to_owned())]);
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(ZstdLevel::try_new(1).expect("level 1 exists")))
+            .set_key_value_metadata(metadata)
+            .build();
+        Prepared::write(path, |out| {
+            let failed = |e: ::parquet::errors::ParquetError| DataError::file(path, e.to_string());
+            let arrow = Arc::new(ArrowSchema::new(fields));
+            let arrays = self.0.into_iter().map(|(_, array)| array).collect();
+            let batch =
+                RecordBatch::try_new(arrow.clone(), arrays).map_err(|e| DataError::file(path, e.to_string()))?;
+            let mut writer = ArrowWriter::try_new(out, arrow, Some(properties)).map_err(failed)?;
+            writer.write(&batch).map_err(failed)?;
+            writer.close().map(|_| ()).map_err(failed)
+        })
+    }
+
+    fn write_csv(self, path: &Path, delimiter: u8) -> Result<Prepared> {
+        Prepared::write(path, |out| {
+            let failed = |e: csv::Error| DataError::file(path, e.to_string());
+            let mut writer = csv::WriterBuilder::new().delimiter(delimiter).from_writer(out);
+            writer.write_record(self.0.iter().map(|(name, _)| name)).map_err(failed)?;
+            let rows = self.0.first().map_or(0, |(_, array)| array.len());
+            for row in 0..rows {
+                for (_, array) in &self.0 {
+                    writer.write_field(cell_text(array, row)).map_err(failed)?;
+                }
+                writer.write_record(None::<&[u8]>).map_err(failed)?;
+            }
+            writer.flush().map_err(|e| DataError::io(path, e))
+        })
+    }
+}
+
+fn cell_text(array: &ArrayRef, row: usize) -> String {
+    use arrow_array::cast::AsArray;
+    if let Some(list) = array.as_list_opt::<i32>() {
+        let values = list.value(row);
+        let words: Vec<String> =
+            (0..values.len()).filter_map(|at| Scalar::at(&values, at)).map(|v| v.to_text()).collect();
+        return words.join(" ");
+    }
+    Scalar::at(array, row).map(|value| value.to_text()).unwrap_or_default()
+}
+
+fn nodes_table(dataset: &Dataset) -> Columns {
+    let store = dataset.graphs();
+    let mut columns = Columns::default();
+    let per_graph = || (0..store.len()).flat_map(|g| std::iter::repeat_n(g, store.node_range(g).len()));
+    if store.len() > 1 {
+        columns.integers("graph", per_graph());
+    }
+    columns.integers("node", (0..store.len()).flat_map(|g| 0..store.node_range(g).len()));
+    columns.features(dataset, &dataset.schema().node, |g| g.node());
+    columns.targets(dataset, Level::Node);
+    columns.split(dataset, Level::Node);
+    let encodings = store.encodings();
+    for (prefix, coordinates) in [(c::LAP_PE, &encodings.laplacian), (c::RW_PE, &encodings.random_walk)] {
+        let Some(coordinates) = coordinates else { continue };
+        for at in 0..coordinates.width {
+            let values = coordinates.values.iter().skip(at).step_by(coordinates.width).copied();
+            columns.push(&format!("{prefix}{at}"), Float32Array::from_iter_values(values));
+        }
+    }
+    if let Some(roles) = &encodings.weisfeiler_lehman {
+        columns.integers(c::WL_PE, roles.iter().map(|&r| r as usize));
+    }
+    columns
+}
+
+fn edges_table(dataset: &Dataset) -> Columns {
+    let store = dataset.graphs();
+    let mut columns = Columns::default();
+    if store.len() > 1 {
+        columns.integers("graph", (0..store.len()).flat_map(|g| std::iter::repeat_n(g, store.edge_range(g).len())));
+    }
+    columns.integers("src", store.iter().flat_map(|g| g.src()).map(|&v| v as usize));
+    columns.integers("dst", store.iter().flat_map(|g| g.dst()).map(|&v| v as usize));
+    columns.features(dataset, &dataset.schema().edge, |g| g.edge());
+    columns.targets(dataset, Level::Edge);
+    columns.split(dataset, Level::Edge);
+    columns
+}
+
+fn graphs_table(dataset: &Dataset) -> Columns {
+    let mut columns = Columns::default();
+    columns.integers("graph", 0..dataset.graphs().len());
+    columns.split(dataset, Level::Graph);
+    columns.targets(dataset, Level::Graph);
+    for extra in dataset.extras().iter().filter(|e| Scalar::has_text(e.values.data_type())) {
+        columns.0.push((extra.name.clone(), extra.values.clone()));
+    }
+    columns
+}
