@@ -1,0 +1,102 @@
+//! `gt data convert`
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use gt_data::{TableMapping, TablePaths, read_tables};
+
+#[derive(Args)]
+#[command(after_help = "Formats follow from the names: .parquet and .jsonl hold one graph per row or line; \
+NAME_nodes.csv (.tsv, .parquet) stands for the tables NAME_nodes, NAME_edges and, where there is one, NAME_graphs.\n\n\
+Examples:\n  gt data convert molecules.jsonl molecules.parquet\n  gt data convert cora_nodes.parquet cora.parquet\n  \
+gt data convert --nodes people.csv --edges friends.csv --target age --undirected friends.parquet")]
+pub struct Arguments {
+    /// IN OUT, or OUT alone with --nodes and --edges
+    #[arg(value_name = "FILE", num_args = 1..=2, required = true)]
+    files: Vec<PathBuf>,
+    /// Table of nodes to read
+    #[arg(long, value_name = "FILE", requires = "edges")]
+    nodes: Option<PathBuf>,
+    /// Table of edges to read
+    #[arg(long, value_name = "FILE", requires = "nodes")]
+    edges: Option<PathBuf>,
+    /// Table of graphs to read, for what belongs to a graph as a whole
+    #[arg(long, value_name = "FILE", requires = "nodes")]
+    graphs: Option<PathBuf>,
+    #[command(flatten)]
+    columns: ColumnArguments,
+}
+
+/// Roles of the columns of tables.
+#[derive(Args)]
+#[command(next_help_heading = "Columns of tables")]
+struct ColumnArguments {
+    /// Column with the graph of a row [default: graph]
+    #[arg(long, value_name = "COLUMN")]
+    graph_column: Option<String>,
+    /// Column with the id of a node [default: node, id]
+    #[arg(long, value_name = "COLUMN")]
+    node_column: Option<String>,
+    /// Column with the source of an edge [default: src, source, from]
+    #[arg(long, value_name = "COLUMN")]
+    src: Option<String>,
+    /// Column with the target node of an edge [default: dst, destination, to, target]
+    #[arg(long, value_name = "COLUMN")]
+    dst: Option<String>,
+    /// Column to predict, in the table of what it belongs to; may be repeated [default: y, label]
+    #[arg(long, value_name = "COLUMN")]
+    target: Vec<String>,
+    /// Column with the part of a split [default: split]
+    #[arg(long, value_name = "COLUMN")]
+    split_column: Option<String>,
+    /// Column of categories 0, 1, 2, …; may be repeated [default: other columns of integers]
+    #[arg(long, value_name = "COLUMN")]
+    categorical: Vec<String>,
+    /// Column of real numbers, also for targets; may be repeated [default: other columns of numbers]
+    #[arg(long, value_name = "COLUMN")]
+    continuous: Vec<String>,
+    /// Column of lists of indices (in CSV: 3 17 52) [default: another column of lists]
+    #[arg(long, value_name = "COLUMN")]
+    multi_hot: Vec<String>,
+    /// Column to leave out; may be repeated
+    #[arg(long, value_name = "COLUMN")]
+    ignore: Vec<String>,
+    /// Add the reverse of every edge, for files that list each undirected edge once
+    #[arg(long)]
+    undirected: bool,
+}
+
+impl Arguments {
+    pub fn run(mut self) -> Result<()> {
+        let Some(out) = self.files.pop() else { bail!("name the file to write") };
+        super::check_output(&out)?;
+        let columns = self.columns;
+        let mapping = TableMapping {
+            graph: columns.graph_column,
+            node: columns.node_column,
+            src: columns.src,
+            dst: columns.dst,
+            targets: columns.target,
+            split: columns.split_column,
+            categorical: columns.categorical,
+            continuous: columns.continuous,
+            multi_hot: columns.multi_hot,
+            ignore: columns.ignore,
+            undirected: columns.undirected,
+        };
+        let tables = match (self.files.pop(), self.nodes, self.edges) {
+            (None, Some(nodes), Some(edges)) => Some(TablePaths { nodes, edges, graphs: self.graphs }),
+            (Some(_), Some(_), _) => bail!("give either IN OUT, or OUT with --nodes and --edges"),
+            (Some(input), ..) if TablePaths::is_nodes_table(&input) => Some(TablePaths::beside(&input)?),
+            (Some(input), ..) if mapping.is_default() => {
+                let dataset = gt_data::read(&input)?;
+                return super::write(&dataset, &out);
+            }
+            (Some(input), ..) => bail!("{}: columns can be given roles in tables only", input.display()),
+            (None, ..) => bail!("name a file to read and one to write"),
+        };
+        let tables = tables.expect("every other case has ended");
+        super::write(&read_tables(&tables, &mapping)?, &out)
+    }
+}

@@ -1,0 +1,71 @@
+//! The subcommands: each parses its arguments, checks them, and calls the layers below.
+
+mod convert;
+mod encode;
+mod fetch;
+mod info;
+mod sbm;
+mod split;
+
+use std::path::Path;
+
+use anyhow::Result;
+use clap::Subcommand;
+use gt_data::Dataset;
+
+use crate::console;
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Make, fetch, convert, split and describe data sets
+    #[command(subcommand)]
+    Data(DataCommand),
+    /// Compute positional encodings; without FILE, of a small CLUSTER set made on the spot
+    Encode(encode::Arguments),
+}
+
+#[derive(Subcommand)]
+pub enum DataCommand {
+    /// Draw PATTERN or CLUSTER, the paper's synthetic sets
+    Sbm(sbm::Arguments),
+    /// Download a published data set
+    Fetch(fetch::Arguments),
+    /// Convert between Parquet, JSON lines and tables of nodes and edges
+    Convert(Box<convert::Arguments>),
+    /// Add a split into training, validation and test, or into folds
+    Split(split::Arguments),
+    /// Describe a data set
+    Info(info::Arguments),
+}
+
+impl Command {
+    pub fn run(self) -> Result<()> {
+        match self {
+            Command::Data(DataCommand::Sbm(arguments)) => arguments.run(),
+            Command::Data(DataCommand::Fetch(arguments)) => arguments.run(),
+            Command::Data(DataCommand::Convert(arguments)) => arguments.run(),
+            Command::Data(DataCommand::Split(arguments)) => arguments.run(),
+            Command::Data(DataCommand::Info(arguments)) => arguments.run(),
+            Command::Encode(arguments) => arguments.run(),
+        }
+    }
+}
+
+/// Writes a data set and says so.
+fn write(dataset: &Dataset, path: &Path) -> Result<()> {
+    for lost in gt_data::write(dataset, path)? {
+        console::warn(&lost);
+    }
+    let graphs = dataset.graphs();
+    let counts = format!("{} graphs, {} nodes, {} edges", graphs.len(), graphs.num_nodes(), graphs.num_edges());
+    eprintln!("wrote {}: {counts}", path.display());
+    Ok(())
+}
+
+/// Fails before any work is done if a result could not be written in the end.
+fn check_output(path: &Path) -> Result<()> {
+    gt_data::Format::of(path)?;
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    anyhow::ensure!(folder.is_dir(), "{}: the folder {} does not exist", path.display(), folder.display());
+    Ok(())
+}

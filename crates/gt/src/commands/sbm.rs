@@ -1,0 +1,53 @@
+//! `gt data sbm`
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use gt_data::{SbmSet, SbmSizes};
+
+#[derive(Args)]
+pub struct Arguments {
+    /// Which set
+    set: Set,
+    /// File to write (.parquet, .jsonl, or NAME_nodes.csv for tables)
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Seed; the same seed gives the same file on any number of threads
+    #[arg(long, default_value_t = 41)]
+    seed: u64,
+    /// Training graphs [default: 10000]
+    #[arg(long, value_name = "N")]
+    train: Option<usize>,
+    /// Validation graphs [default: 2000 for pattern, 1000 for cluster]
+    #[arg(long, value_name = "N")]
+    val: Option<usize>,
+    /// Test graphs [default: 2000 for pattern, 1000 for cluster]
+    #[arg(long, value_name = "N")]
+    test: Option<usize>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Set {
+    /// Find the nodes of a planted pattern (2 classes)
+    Pattern,
+    /// Find the block of each node (6 classes)
+    Cluster,
+}
+
+impl Arguments {
+    pub fn run(self) -> Result<()> {
+        super::check_output(&self.out)?;
+        let set = match self.set {
+            Set::Pattern => SbmSet::Pattern,
+            Set::Cluster => SbmSet::Cluster,
+        };
+        let published = set.published_sizes();
+        let sizes = SbmSizes {
+            train: self.train.unwrap_or(published.train),
+            val: self.val.unwrap_or(published.val),
+            test: self.test.unwrap_or(published.test),
+        };
+        super::write(&set.generate(self.seed, sizes)?, &self.out)
+    }
+}

@@ -1,0 +1,75 @@
+//! Writing to people and to programs.
+
+use std::io::{self, IsTerminal, Write};
+
+use anyhow::Result;
+use gt_data::fetch::Progress;
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Writes to standard output.
+pub fn print(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Writes a value as one line of JSON.
+pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
+    print(&format!("{}\n", serde_json::to_string(value)?))
+}
+
+/// Tells of something that was not perfect but no reason to stop.
+pub fn warn(message: &str) {
+    eprintln!("warning: {message}");
+}
+
+/// Whether an error only says that nobody reads our output any more.
+pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))
+}
+
+/// Shows downloads: a bar on a terminal, a line per file otherwise.
+pub struct DownloadBar {
+    bar: Option<ProgressBar>,
+    name: String,
+}
+
+impl DownloadBar {
+    pub fn new() -> Self {
+        let bar = io::stderr().is_terminal().then(|| {
+            let style = ProgressStyle::with_template("{msg:20} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}");
+            ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        });
+        Self { bar, name: String::new() }
+    }
+
+    pub fn update(&mut self, progress: &Progress<'_>) {
+        let fresh = self.name != progress.name;
+        if fresh {
+            self.name = progress.name.into();
+        }
+        match &self.bar {
+            Some(bar) => {
+                if fresh {
+                    bar.reset();
+                    bar.set_message(self.name.clone());
+                }
+                bar.set_length(progress.total.unwrap_or(progress.done));
+                bar.set_position(progress.done);
+            }
+            None if fresh => {
+                eprintln!("downloading {} ({} bytes)", self.name, progress.total.map_or("?".into(), |t| t.to_string()))
+            }
+            None => {}
+        }
+    }
+}
+
+impl Drop for DownloadBar {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! `gt`: from graphs in files to trained models and predictions.
+
+mod commands;
+mod console;
+mod threads;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Graph Transformer networks: make, convert, describe and encode graphs.
+#[derive(Parser)]
+#[command(name = "gt", version, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: commands::Command,
+    /// Number of threads (default: physical cores). Results do not depend on it.
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+}
+
+/// Exit codes: 0 done, 1 a check failed, 2 bad usage or input, 130 interrupted but resumable.
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    threads::start_pool(arguments.threads.map(usize::from));
+    match arguments.command.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads our output may stop early, as `head` does.
+        Err(error) if console::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The program as a user calls it: output, exit codes, files that appear or do not.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    /// Runs `gt` in this folder.
+    fn gt(&self, line: &str) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_gt")).args(line.split_whitespace()).current_dir(&self.0).output().unwrap()
+    }
+
+    fn done(&self, line: &str) -> String {
+        let output = self.gt(line);
+        assert_eq!(output.status.code(), Some(0), "gt {line}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The complaint of a call that must fail with exit code 2 and leave the folder as it was.
+    fn refused(&self, line: &str) -> String {
+        let before = self.files();
+        let output = self.gt(line);
+        assert_eq!(output.status.code(), Some(2), "gt {line}");
+        assert_eq!(self.files(), before, "gt {line} left something behind");
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(!text.contains("panicked"), "{text}");
+        text
+    }
+
+    fn files(&self) -> Vec<String> {
+        let mut names: Vec<String> =
+            std::fs::read_dir(&self.0).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+fn shared(file: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared").join(file);
+    if !path.exists() {
+        eprintln!("skipped: {} is not here", path.display());
+        return None;
+    }
+    Some(path.canonicalize().unwrap())
+}
+
+#[test]
+fn the_main_job_makes_encodes_and_describes_a_small_set() {
+    let place = Place::new();
+    let text = place.done("encode");
+    for part in ["CLUSTER", "train", "lap_pe (10)", "wl_pe", "6 classes"] {
+        assert!(text.contains(part), "`{part}` is missing in:\n{text}");
+    }
+    assert!(place.files().is_empty());
+}
+
+#[test]
+fn a_set_is_drawn_encoded_split_converted_and_described() {
+    let place = Place::new();
+    place.done("data sbm pattern --out p.parquet --seed 7 --train 30 --val 6 --test 6");
+    place.done("encode p.parquet --lap 2 --wl --walk 3 --out e.parquet");
+    place.done("data split e.parquet --out s.jsonl --folds 3 --seed 2");
+    place.done("data convert s.jsonl t_nodes.csv");
+    place.done("data convert t_nodes.csv back.parquet");
+    let info: Value = serde_json::from_str(&place.done("data info back.parquet --json")).unwrap();
+    assert_eq!(info["splits"]["fold1"]["graphs"], 14);
+    assert_eq!(info["encodings"]["lap_pe"], 2);
+    assert_eq!(info["encodings"]["rw_pe"], 3);
+    assert_eq!(info["node_vocab"], serde_json::json!([3]));
+    let first: Value = serde_json::from_str(&place.done("data info p.parquet --json")).unwrap();
+    assert_eq!(first["content_sha256"], info["content_sha256"]);
+    assert!(place.done("data info s.jsonl").contains("fold2"));
+}
+
+#[test]
+fn bytes_do_not_depend_on_the_number_of_threads() {
+    let place = Place::new();
+    for threads in [1, 3] {
+        place.done(&format!(
+            "data sbm cluster --out c{threads}.parquet --train 40 --val 4 --test 4 --threads {threads}"
+        ));
+        place.done(&format!("encode c{threads}.parquet --lap 6 --wl --out e{threads}.parquet --threads {threads}"));
+    }
+    for name in ["c", "e"] {
+        let read = |threads: usize| std::fs::read(place.path(&format!("{name}{threads}.parquet"))).unwrap();
+        assert!(read(1) == read(3), "{name} differs");
+    }
+}
+
+#[test]
+fn bad_input_gets_a_sentence_exit_code_2_and_no_file() {
+    let place = Place::new();
+    place.write("bad.jsonl", "{\"num_nodes\": 2, \"edge_index\": [[0], [5]]}\n");
+    place.write("half.parquet", "PAR1");
+    let cases = [
+        ("data info bad.jsonl", "error: bad.jsonl: graph 0: edge 0 points to node 5, but the graph has 2 nodes\n"),
+        (
+            "data convert bad.jsonl out.parquet",
+            "error: bad.jsonl: graph 0: edge 0 points to node 5, but the graph has 2 nodes\n",
+        ),
+        (
+            "encode bad.jsonl --lap 2 --out out.parquet",
+            "error: bad.jsonl: graph 0: edge 0 points to node 5, but the graph has 2 nodes\n",
+        ),
+        (
+            "data split bad.jsonl --out out.parquet",
+            "error: bad.jsonl: graph 0: edge 0 points to node 5, but the graph has 2 nodes\n",
+        ),
+        (
+            "data info half.parquet",
+            "error: half.parquet: not a readable Parquet file: it is too short to be a Parquet file\n",
+        ),
+        ("data sbm cluster --out no/where.parquet", "error: no/where.parquet: the folder no does not exist\n"),
+        (
+            "data convert bad.jsonl out.csv",
+            "error: out.csv: a CSV file holds one table; graphs need NAME_nodes.csv and NAME_edges.csv (give the first), or --nodes and --edges\n",
+        ),
+        ("encode bad.jsonl --out out.parquet", "error: choose at least one encoding: --lap K, --wl, --walk T\n"),
+        (
+            "data sbm cluster --out c.parquet --train 0 --val 0 --test 0",
+            "error: all splits are empty: ask for at least one graph\n",
+        ),
+    ];
+    for (line, expected) in cases {
+        assert_eq!(place.refused(line), expected, "gt {line}");
+    }
+    assert!(place.refused("data info nowhere.parquet").starts_with("error: nowhere.parquet: No such file"));
+    assert!(place.refused("data frobnicate").contains("unrecognized subcommand"));
+    assert!(place.refused("encode --lap 0").contains("0 is not in 1..=1024"));
+    let cache = place.path("bad.jsonl");
+    assert!(
+        place.refused(&format!("data fetch zinc --from bad.jsonl --cache {}", cache.display())).contains("bad.jsonl")
+    );
+}
+
+#[test]
+fn foreign_tables_are_converted_by_flags() {
+    let place = Place::new();
+    place.write("people.csv", "id,age,job\na,30,1\nb,40,0\n");
+    place.write("friends.csv", "from,to\na,b\n");
+    place.done(
+        "data convert --nodes people.csv --edges friends.csv --target age --continuous age --undirected friends.jsonl",
+    );
+    let line = std::fs::read_to_string(place.path("friends.jsonl")).unwrap();
+    let record: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(record["edge_index"], serde_json::json!([[0, 1], [1, 0]]));
+    assert_eq!(record["y"], serde_json::json!([30.0, 40.0]));
+    assert_eq!(record["node_feat"], serde_json::json!([[1], [0]]));
+    let message = place.refused("data convert --nodes people.csv --edges friends.csv --target size x.jsonl");
+    assert!(message.starts_with("error: people.csv: there is no column `size`"), "{message}");
+}
+
+#[test]
+fn a_reader_that_stops_early_is_no_error() {
+    let place = Place::new();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_gt"))
+        .arg("encode")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .current_dir(&place.0)
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn zinc_is_taken_from_a_local_copy_into_the_cache() {
+    let Some(zinc) = shared("data/zinc12k.parquet") else { return };
+    let place = Place::new();
+    let printed = place.done(&format!("data fetch zinc --from {} --cache cache", zinc.display()));
+    assert_eq!(printed.trim(), "cache/zinc12k.parquet");
+    let info: Value = serde_json::from_str(&place.done("data info cache/zinc12k.parquet --json")).unwrap();
+    assert_eq!(info["splits"]["train"]["graphs"], 10_000);
+    assert_eq!(info["splits"]["train"]["nodes_mean"], 23.1664);
+    assert_eq!(info["node_vocab"], serde_json::json!([28]));
+}
+
+#[test]
+fn help_and_version_are_there() {
+    let place = Place::new();
+    assert!(place.done("--version").starts_with("gt 0."));
+    for line in ["--help", "data --help", "data convert --help", "encode --help"] {
+        assert!(place.done(line).contains("Usage:"));
+    }
+}
