@@ -3,7 +3,9 @@
 //! This crate gathers the layers; each is a crate of its own that knows only those below it:
 //!
 //! * [`graph`]: graphs, batches and positional encodings;
-//! * [`data`]: data sets, files, generators, splits and downloads.
+//! * [`data`]: data sets, files, generators, splits and downloads;
+//! * [`nn`]: the engine: kernels with explicit backward, losses, optimisers;
+//! * [`models`]: the Graph Transformer's published configurations, first values and parameter names.
 //!
 //! ```
 //! use graph_transformer::data::{SbmSet, SbmSizes};
@@ -18,3 +20,5 @@
 
 pub use gt_data as data;
 pub use gt_graph as graph;
+pub use gt_models as models;
+pub use gt_nn as nn;

@@ -1,5 +1,6 @@
 //! The subcommands: each parses its arguments, checks them, and calls the layers below.
 
+mod bench;
 mod convert;
 mod encode;
 mod fetch;
@@ -22,6 +23,8 @@ pub enum Command {
     Data(DataCommand),
     /// Compute positional encodings; without FILE, of a small CLUSTER set made on the spot
     Encode(encode::Arguments),
+    /// Time a training and an inference step of the published configurations
+    Bench(bench::Arguments),
 }
 
 #[derive(Subcommand)]
@@ -47,6 +50,7 @@ impl Command {
             Command::Data(DataCommand::Split(arguments)) => arguments.run(),
             Command::Data(DataCommand::Info(arguments)) => arguments.run(),
             Command::Encode(arguments) => arguments.run(),
+            Command::Bench(arguments) => arguments.run(),
         }
     }
 }

@@ -1,0 +1,236 @@
+//! `gt bench`
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use clap::{Args, ValueEnum};
+use gt_data::{SbmSet, SbmSizes};
+use gt_graph::encoding::{Coordinates, Encodings, Laplacian, encode_all};
+use gt_graph::{FeatureRows, GraphBatch, GraphParts, GraphStore, Layout, TargetRows};
+use gt_models::{PublishedEncoding, PublishedSet, initialise};
+use gt_nn::cpu::{Adam, Edges, Engine, Isa, peak_gflops};
+use gt_nn::{Network, Norm};
+use serde::Serialize;
+
+use crate::console;
+
+/// Time one training and one inference step of the published configurations.
+#[derive(Args)]
+pub struct Arguments {
+    /// Which configuration [default: all]
+    #[arg(long)]
+    set: Option<Set>,
+    /// Sparse or fully connected graphs [default: both]
+    #[arg(long)]
+    graph: Option<GraphKind>,
+    /// Take batches from this data set instead of synthetic ones (with --set)
+    #[arg(long, value_name = "FILE", requires = "set")]
+    data: Option<PathBuf>,
+    /// Steps to time
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    steps: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Set {
+    Zinc,
+    Pattern,
+    Cluster,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum GraphKind {
+    Sparse,
+    Full,
+}
+
+/// One line of output.
+#[derive(Serialize)]
+struct Line {
+    set: Set,
+    graph: GraphKind,
+    mode: &'static str,
+    device: &'static str,
+    threads: usize,
+    simd: &'static str,
+    precision: &'static str,
+    batch: usize,
+    nodes: usize,
+    edges: usize,
+    ms_median: f64,
+    ms_min: f64,
+    gflops: f64,
+    peak_gflops: f64,
+    peak_share: f64,
+    rss_mb: Option<u64>,
+}
+
+impl Arguments {
+    pub fn run(self) -> Result<()> {
+        ensure!(self.steps > 0, "--steps must be at least 1");
+        for set in [Set::Zinc, Set::Pattern, Set::Cluster] {
+            for graph in [GraphKind::Sparse, GraphKind::Full] {
+                if self.set.is_none_or(|s| s == set) && self.graph.is_none_or(|g| g == graph) {
+                    self.measure(set, graph)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn measure(&self, set: Set, graph: GraphKind) -> Result<()> {
+        let published = match set {
+            Set::Zinc => PublishedSet::Zinc,
+            Set::Pattern => PublishedSet::Pattern,
+            Set::Cluster => PublishedSet::Cluster,
+        };
+        let full = graph == GraphKind::Full;
+        let size = published.batch_size(full);
+        let store = match &self.data {
+            Some(file) => encoded(gt_data::read(file)?.graphs().clone(), published)?,
+            None => encoded(synthetic(published, 4 * size)?, published)?,
+        };
+        let network = published.network(PublishedEncoding::Laplacian, Norm::Batch);
+        let isa = Isa::detect();
+        let mut engine = Engine::<f32>::new(network, isa);
+        initialise(&mut engine, 41);
+        let edges = if full { Edges::Full } else { Edges::Sparse };
+        let batches: Vec<GraphBatch> = (0..4)
+            .map(|i| {
+                let ids: Vec<usize> = (0..size.min(store.len())).map(|j| (i * size + j) % store.len()).collect();
+                let mut batch = GraphBatch::new();
+                batch.assemble(&store, &ids).map(|()| batch)
+            })
+            .collect::<Result<_, _>>()?;
+        for mode in ["train", "infer"] {
+            let mut step = |batch: &GraphBatch| {
+                if mode == "train" {
+                    engine.train(batch, edges, published.loss(), batch.target().expect("labelled"));
+                    engine.step(&Adam { lr: 7e-4, ..Default::default() });
+                } else {
+                    engine.predict(batch, edges);
+                }
+            };
+            batches.iter().for_each(&mut step);
+            let (mut times, mut peaks) = (Vec::new(), Vec::new());
+            for round in 0..self.steps {
+                let start = Instant::now();
+                step(&batches[round % batches.len()]);
+                times.push(start.elapsed().as_secs_f64() * 1e3);
+                if round % 4 == 0 {
+                    peaks.push(peak_gflops(isa));
+                }
+            }
+            times.sort_by(f64::total_cmp);
+            peaks.sort_by(f64::total_cmp);
+            let batch = &batches[0];
+            let count = if full { batch.full().num_edges() } else { batch.num_edges() };
+            let flops = linear_flops(
+                &published.network(PublishedEncoding::Laplacian, Norm::Batch),
+                batch,
+                count,
+                mode == "train",
+            );
+            let median = times[times.len() / 2];
+            let peak = peaks[peaks.len() / 2];
+            console::print_json(&Line {
+                set,
+                graph,
+                mode,
+                device: "cpu",
+                threads: rayon::current_num_threads(),
+                simd: isa.name(),
+                precision: "f32",
+                batch: batch.num_graphs(),
+                nodes: batch.num_nodes(),
+                edges: count,
+                ms_median: median,
+                ms_min: times[0],
+                gflops: flops / median / 1e6,
+                peak_gflops: peak,
+                peak_share: flops / median / 1e6 / peak,
+                rss_mb: peak_rss_mb(),
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// 2·in·out per row of every linear layer that is executed, three times that in training.
+fn linear_flops(network: &Network, batch: &GraphBatch, edges: usize, train: bool) -> f64 {
+    let d = network.channels.width() as f64;
+    let (n, e) = (batch.num_nodes() as f64, if network.edge_stream { edges as f64 } else { 0.0 });
+    let half = 2.0 * d * (d + 2.0 * d + 2.0 * d);
+    let layers = network.layers as f64;
+    // The last layer's edge output: computed in training (forward only), left out in inference.
+    let edge_halves = if train { 3.0 * (layers - 1.0) + 1.0 } else { layers - 1.0 };
+    let passes = if train { 3.0 } else { 1.0 };
+    let attention = passes * layers * (n * 6.0 * d * d + e * 2.0 * d * d);
+    let halves = passes * layers * n * half + edge_halves * e * half;
+    let mut rows = if network.level == gt_graph::Level::Graph { batch.num_graphs() as f64 } else { n };
+    let mut input = d;
+    let mut head = 0.0;
+    for &width in &network.head {
+        head += 2.0 * input * width as f64 * rows;
+        input = width as f64;
+    }
+    rows = n;
+    attention + halves + passes * (head + 2.0 * rows * network.node.laplacian as f64 * d)
+}
+
+fn encoded(mut store: GraphStore, set: PublishedSet) -> Result<GraphStore> {
+    let width = set.laplacian_width();
+    if store.encodings().laplacian.as_ref().is_none_or(|l| l.width != width) {
+        let values =
+            encode_all(&Laplacian::new(width), &store).map_err(|(graph, e)| anyhow::anyhow!("graph {graph}: {e}"))?;
+        store.set_encodings(Encodings { laplacian: Some(Coordinates { width, values }), ..Default::default() })?;
+    }
+    Ok(store)
+}
+
+/// Graphs of the published sizes.
+fn synthetic(set: PublishedSet, count: usize) -> Result<GraphStore> {
+    let sizes = SbmSizes { train: count, val: 0, test: 0 };
+    Ok(match set {
+        PublishedSet::Pattern => SbmSet::Pattern.generate(41, sizes)?.graphs().clone(),
+        PublishedSet::Cluster => SbmSet::Cluster.generate(41, sizes)?.graphs().clone(),
+        PublishedSet::Zinc => molecules(count)?,
+    })
+}
+
+/// Chains of 18 to 28 atoms with a ring bond every few atoms: as many atoms and bonds as ZINC's molecules have on average.
+fn molecules(count: usize) -> Result<GraphStore> {
+    use gt_graph::{FeatureLayout, Level, TargetKind, TargetLayout};
+    let one = FeatureLayout { categorical: 1, ..Default::default() };
+    let target = TargetLayout { level: Level::Graph, kind: TargetKind::Float, columns: 1 };
+    let mut store = GraphStore::new(Layout { node: one.clone(), edge: one, target: Some(target) });
+    for molecule in 0..count {
+        let n = 18 + molecule * 7 % 11;
+        let mut bonds: Vec<(usize, usize)> = (1..n).map(|v| (v - 1, v)).collect();
+        bonds.extend((0..n / 8).map(|ring| (ring * 8, ring * 8 + 5)));
+        let mut edges: Vec<(u32, u32)> =
+            bonds.iter().flat_map(|&(a, b)| [(a as u32, b as u32), (b as u32, a as u32)]).collect();
+        edges.sort_unstable();
+        let (src, dst): (Vec<u32>, Vec<u32>) = edges.into_iter().unzip();
+        let atoms: Vec<u32> = (0..n).map(|v| ((v * v + molecule) % 21) as u32).collect();
+        let kinds: Vec<u32> = src.iter().zip(&dst).map(|(a, b)| 1 + (a + b) % 3).collect();
+        store.push(GraphParts {
+            num_nodes: n,
+            src: &src,
+            dst: &dst,
+            node: FeatureRows { categorical: &atoms, ..Default::default() },
+            edge: FeatureRows { categorical: &kinds, ..Default::default() },
+            target: Some(TargetRows::Float(&[(molecule % 5) as f32 - 2.0])),
+        })?;
+    }
+    Ok(store)
+}
+
+fn peak_rss_mb() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|l| l.starts_with("VmHWM"))?;
+    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kb| kb / 1024)
+}

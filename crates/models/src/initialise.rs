@@ -1,0 +1,53 @@
+//! First values of the parameters, as the published code's library draws them.
+//!
+//! Linear layers: weight and bias uniform on ±1/√in. Embeddings: standard normal. Normalisations: γ = 1, β = 0. Each parameter has a random stream
+//! of its own, numbered by its position in the list of files, so that the values depend on the seed alone.
+
+use gt_nn::cpu::Engine;
+use gt_nn::{Part, Real, Role};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+/// Draws all parameters of an engine.
+pub fn initialise<T: Real>(engine: &mut Engine<T>, seed: u64) {
+    let list = engine.parameters().list().to_vec();
+    // A bias is drawn with the width of the weight before it.
+    let mut inputs = 1;
+    for (index, parameter) in list.iter().enumerate() {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        random.set_stream(index as u64);
+        let shape = parameter.shape();
+        let count = parameter.len();
+        let values: Vec<T> = match parameter.role() {
+            Role::Embedding(..) | Role::MultiHot(_) | Role::Roles => normals(&mut random, count),
+            Role::Norm(.., Part::Weight) => vec![T::ONE; count],
+            Role::Norm(.., Part::Bias) => vec![T::ZERO; count],
+            _ => {
+                if let [_, input] = shape[..] {
+                    inputs = input;
+                }
+                let bound = 1.0 / (inputs.max(1) as f64).sqrt();
+                (0..count).map(|_| T::from_f64(bound * (2.0 * unit(&mut random) - 1.0))).collect()
+            }
+        };
+        engine.set_parameter(index, &values);
+    }
+    engine.refresh();
+}
+
+/// Uniform on 0..1, with 53 bits.
+fn unit(random: &mut ChaCha8Rng) -> f64 {
+    (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// Standard normal numbers (Box–Muller).
+fn normals<T: Real>(random: &mut ChaCha8Rng, count: usize) -> Vec<T> {
+    let mut values = Vec::with_capacity(count + 1);
+    while values.len() < count {
+        let radius = (-2.0 * (1.0 - unit(random)).ln()).sqrt();
+        let angle = std::f64::consts::TAU * unit(random);
+        values.extend([T::from_f64(radius * angle.cos()), T::from_f64(radius * angle.sin())]);
+    }
+    values.truncate(count);
+    values
+}

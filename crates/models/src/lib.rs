@@ -1,0 +1,9 @@
+//! The models: configurations, first values, and the names that their parameters bear in published weight files.
+
+mod initialise;
+mod names;
+mod published;
+
+pub use initialise::initialise;
+pub use names::parameter_name;
+pub use published::{PublishedEncoding, PublishedSet};

@@ -1,0 +1,42 @@
+//! Names of the parameters in the published state dictionaries, so that weights move both ways.
+
+use gt_nn::{Network, Norm, Part, Role, Stream};
+
+/// The name of a Graph Transformer's parameter, such as `layers.0.attention.Q.weight`.
+pub fn parameter_name(network: &Network, role: Role) -> String {
+    let part = |part: Part| if part == Part::Weight { "weight" } else { "bias" };
+    let letter = |stream: Stream| if stream == Stream::Node { "h" } else { "e" };
+    // The layer without an edge stream has no suffixes: `O`, `FFN_layer1`, `batch_norm1`.
+    let suffix = |stream: Stream| match (network.edge_stream, stream) {
+        (false, _) => "",
+        (true, Stream::Node) => "_h",
+        (true, Stream::Edge) => "_e",
+    };
+    match role {
+        Role::Embedding(stream, 0) => format!("embedding_{}.weight", letter(stream)),
+        Role::Embedding(stream, column) => format!("embedding_{}_{column}.weight", letter(stream)),
+        Role::Linear(stream, p) => {
+            let input = if stream == Stream::Node { &network.node } else { &network.edge };
+            // Alone it takes the place of the embedding, as the published code has it.
+            let float = if input.categorical.is_empty() { "" } else { "_float" };
+            format!("embedding_{}{float}.{}", letter(stream), part(p))
+        }
+        Role::MultiHot(stream) => format!("embedding_{}_words.weight", letter(stream)),
+        Role::Laplacian(p) => format!("embedding_lap_pos_enc.{}", part(p)),
+        Role::RandomWalk(p) => format!("embedding_rw_pos_enc.{}", part(p)),
+        Role::Roles => "embedding_wl_pos_enc.weight".into(),
+        Role::Query(layer) => format!("layers.{layer}.attention.Q.weight"),
+        Role::Key(layer) => format!("layers.{layer}.attention.K.weight"),
+        Role::Value(layer) => format!("layers.{layer}.attention.V.weight"),
+        Role::EdgeProjection(layer) => format!("layers.{layer}.attention.proj_e.weight"),
+        Role::Output(layer, stream, p) => format!("layers.{layer}.O{}.{}", suffix(stream), part(p)),
+        Role::FeedForward(layer, stream, number, p) => {
+            format!("layers.{layer}.FFN{}_layer{number}.{}", suffix(stream), part(p))
+        }
+        Role::Norm(layer, stream, number, p) => {
+            let kind = if network.norm == Norm::Layer { "layer" } else { "batch" };
+            format!("layers.{layer}.{kind}_norm{number}{}.{}", suffix(stream), part(p))
+        }
+        Role::Head(layer, p) => format!("MLP_layer.FC_layers.{layer}.{}", part(p)),
+    }
+}

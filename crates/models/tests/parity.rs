@@ -1,0 +1,349 @@
+//! The models against the PyTorch oracle: outputs, hidden states, losses, gradients, statistics, three Adam steps.
+//!
+//! `GT_FIXTURES=DIR` runs the same comparison on the model files of another folder.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use gt_graph::encoding::{Coordinates, Encodings};
+use gt_graph::{
+    FeatureLayout, FeatureRows, GraphBatch, GraphParts, GraphStore, Layout, Level, TargetKind, TargetLayout, TargetRows,
+};
+use gt_models::parameter_name;
+use gt_nn::cpu::{Adam, Edges, Engine, Isa};
+use gt_nn::{Channels, Input, Loss, Network, Norm, Readout, Real, Stream};
+use safetensors::{Dtype, SafeTensors};
+use serde_json::Value;
+
+/// One model, one batch, and what must come out.
+struct Fixture {
+    name: String,
+    config: Value,
+    metadata: HashMap<String, String>,
+    tensors: HashMap<String, Vec<f64>>,
+}
+
+impl Fixture {
+    fn read(path: &Path) -> Option<Self> {
+        let bytes = std::fs::read(path).unwrap();
+        let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
+        let metadata = header.metadata().clone().unwrap_or_default();
+        let config: Value = serde_json::from_str(metadata.get("config")?).unwrap();
+        if !["gt", "gt_edge"].contains(&config["model"].as_str()?) {
+            return None;
+        }
+        let file = SafeTensors::deserialize(&bytes).unwrap();
+        let tensors = file.tensors().into_iter().map(|(name, view)| {
+            let data = view.data();
+            let values = match view.dtype() {
+                Dtype::F32 => data.as_chunks::<4>().0.iter().map(|b| f64::from(f32::from_le_bytes(*b))).collect(),
+                Dtype::F64 => data.as_chunks::<8>().0.iter().map(|b| f64::from_le_bytes(*b)).collect(),
+                Dtype::I64 => data.as_chunks::<8>().0.iter().map(|b| i64::from_le_bytes(*b) as f64).collect(),
+                other => panic!("{name}: {other:?}"),
+            };
+            (name, values)
+        });
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        Some(Self { name, config, metadata, tensors: tensors.collect() })
+    }
+
+    fn int(&self, key: &str) -> usize {
+        self.config[key].as_u64().unwrap() as usize
+    }
+
+    fn integers(&self, key: &str) -> Vec<u32> {
+        self.tensors[key].iter().map(|&v| v as u32).collect()
+    }
+
+    fn edge_model(&self) -> bool {
+        self.config["model"] == "gt_edge"
+    }
+
+    fn graph_task(&self) -> bool {
+        self.config["task"] == "graph_reg"
+    }
+
+    fn network(&self) -> Network {
+        let d = self.int("hidden");
+        let pe = self.config["pe"].as_str().unwrap();
+        let edge_types = self.int("n_edge_types");
+        Network {
+            channels: Channels::new(d, self.int("heads")),
+            layers: self.int("n_layers"),
+            norm: if self.config["norm"] == "bn" { Norm::Batch } else { Norm::Layer },
+            residual: self.config["residual"].as_bool().unwrap(),
+            edge_stream: self.edge_model(),
+            node: Input {
+                categorical: vec![self.int("n_node_types")],
+                laplacian: if pe == "lap" { self.int("pe_dim") } else { 0 },
+                roles: (pe == "wl").then(|| self.int("wl_vocab")),
+                ..Default::default()
+            },
+            edge: Input {
+                categorical: if edge_types > 0 { vec![edge_types] } else { vec![] },
+                constant: edge_types == 0,
+                ..Default::default()
+            },
+            level: if self.graph_task() { Level::Graph } else { Level::Node },
+            readout: Readout::Mean,
+            head: vec![d / 2, d / 4, self.int("n_out")],
+        }
+    }
+
+    /// The batch, and the position of each in-order edge in the file.
+    fn batch(&self) -> GraphBatch {
+        let edge_types = self.edge_model() && self.int("n_edge_types") > 0;
+        let target =
+            if self.graph_task() { (Level::Graph, TargetKind::Float) } else { (Level::Node, TargetKind::Class) };
+        let mut store = GraphStore::new(Layout {
+            node: FeatureLayout { categorical: 1, ..Default::default() },
+            edge: FeatureLayout { categorical: usize::from(edge_types), ..Default::default() },
+            target: Some(TargetLayout { level: target.0, kind: target.1, columns: 1 }),
+        });
+        let (src, dst) = (self.integers("input.src"), self.integers("input.dst"));
+        let types = self.integers("input.node_type");
+        let bonds = if edge_types { self.integers("input.edge_type") } else { vec![] };
+        let (mut node, mut edge) = (0usize, 0usize);
+        for (graph, (n, e)) in
+            self.integers("input.n_nodes").into_iter().zip(self.integers("input.n_edges")).enumerate()
+        {
+            let (n, e) = (n as usize, e as usize);
+            let local = |ends: &[u32]| ends[edge..edge + e].iter().map(|v| v - node as u32).collect::<Vec<u32>>();
+            let floats: Vec<f32>;
+            let classes: Vec<u32>;
+            let target = if self.graph_task() {
+                floats = vec![self.tensors["input.target"][graph] as f32];
+                TargetRows::Float(&floats)
+            } else {
+                classes = self.tensors["input.target"][node..node + n].iter().map(|&v| v as u32).collect();
+                TargetRows::Class(&classes)
+            };
+            store
+                .push(GraphParts {
+                    num_nodes: n,
+                    src: &local(&src),
+                    dst: &local(&dst),
+                    node: FeatureRows { categorical: &types[node..node + n], ..Default::default() },
+                    edge: FeatureRows {
+                        categorical: if edge_types { &bonds[edge..edge + e] } else { &[] },
+                        ..Default::default()
+                    },
+                    target: Some(target),
+                })
+                .unwrap();
+            node += n;
+            edge += e;
+        }
+        let laplacian = self.tensors.get("input.lap_pe").map(|values| Coordinates {
+            width: self.int("pe_dim"),
+            values: values.iter().map(|&v| v as f32).collect(),
+        });
+        let roles = self.tensors.contains_key("input.wl_pe").then(|| self.integers("input.wl_pe"));
+        store.set_encodings(Encodings { laplacian, weisfeiler_lehman: roles, ..Default::default() }).unwrap();
+        let mut batch = GraphBatch::new();
+        batch.assemble(&store, &(0..store.len()).collect::<Vec<_>>()).unwrap();
+        batch
+    }
+
+    fn listed(&self, key: &str) -> Vec<String> {
+        self.metadata.get(key).map_or(vec![], |text| serde_json::from_str(text).unwrap())
+    }
+
+    /// Whether the batch is fully connected, so that the computed topology must give the same.
+    fn is_full(&self) -> bool {
+        let pairs: usize =
+            self.integers("input.n_nodes").iter().map(|&n| n as usize * (n as usize).saturating_sub(1)).sum();
+        pairs > 0
+            && pairs == self.tensors["input.src"].len()
+            && self.name.contains("full")
+            && !self.name.contains("full_size")
+    }
+}
+
+/// Compares relative to the largest entry of a family.
+struct Checker<'a> {
+    fixture: &'a Fixture,
+    what: String,
+}
+
+impl Checker<'_> {
+    fn largest(&self, prefix: &str) -> f64 {
+        let family = self.fixture.tensors.iter().filter(|(key, _)| key.starts_with(prefix));
+        family.flat_map(|(_, values)| values).fold(1e-12, |m, v| m.max(v.abs()))
+    }
+
+    fn close<T: Real>(&self, key: &str, found: &[T], largest: f64, tolerance: f64) {
+        let Some(expected) = self.fixture.tensors.get(key) else { return };
+        assert_eq!(found.len(), expected.len(), "{} {}: {key}", self.fixture.name, self.what);
+        for (at, (f, e)) in found.iter().zip(expected).enumerate() {
+            let off = (f.to_f64() - e).abs() / largest;
+            assert!(
+                off <= tolerance,
+                "{} {}: {key}[{at}] is {f}, expected {e}: off by {off:.1e}",
+                self.fixture.name,
+                self.what
+            );
+        }
+    }
+}
+
+fn run<T: Real>(fixture: &Fixture, isa: Isa, edges: Edges, tolerance: f64) {
+    let network = fixture.network();
+    let batch = fixture.batch();
+    let target = batch.target().unwrap();
+    let kind = if fixture.graph_task() { Loss::L1 } else { Loss::CrossEntropy { weighted: true } };
+    let mut engine = Engine::<T>::new(network.clone(), isa);
+    let names: Vec<String> = engine.parameters().list().iter().map(|p| parameter_name(&network, p.role())).collect();
+    for (index, name) in names.iter().enumerate() {
+        let values: Vec<T> = fixture.tensors[&format!("param.{name}")].iter().map(|&v| T::from_f64(v)).collect();
+        engine.set_parameter(index, &values);
+    }
+    let stored = fixture.tensors.keys().filter(|key| key.starts_with("param.")).count();
+    assert_eq!(stored, names.len(), "{}: parameters", fixture.name);
+    engine.refresh();
+    let check = Checker { fixture, what: format!("{} {} {edges:?}", std::any::type_name::<T>(), isa.name()) };
+
+    let loss = engine.train(&batch, edges, kind, target);
+    check.close("out.train", &engine.outputs(), check.largest("out.train"), tolerance);
+    for layer in 0..=network.layers {
+        check.close(&format!("hidden.h.{layer}"), &engine.hidden_nodes(layer), check.largest("hidden"), tolerance);
+        if network.edge_stream && edges == Edges::Sparse {
+            let found = engine.hidden_edges(layer);
+            let d = network.channels.width();
+            let mut listed = vec![T::ZERO; found.len()];
+            for (edge, &at) in batch.in_to_list().iter().enumerate() {
+                listed[at as usize * d..(at as usize + 1) * d].copy_from_slice(&found[edge * d..(edge + 1) * d]);
+            }
+            check.close(&format!("hidden.e.{layer}"), &listed, check.largest("hidden"), tolerance);
+        }
+    }
+    let expected = fixture.tensors["loss.f64"][0];
+    assert!(
+        (loss - expected).abs() <= tolerance * expected.abs().max(1e-3),
+        "{}: loss {loss}, expected {expected}",
+        fixture.name
+    );
+    for (index, name) in names.iter().enumerate() {
+        check.close(&format!("grad.{name}"), &engine.gradient(index), check.largest("grad."), tolerance);
+    }
+    let running = |engine: &Engine<T>, step: &str, tolerance: f64| {
+        if network.norm != Norm::Batch {
+            return;
+        }
+        for layer in 0..network.layers {
+            for number in [1, 2] {
+                for stream in [Stream::Node, Stream::Edge] {
+                    if stream == Stream::Edge && !network.edge_stream {
+                        continue;
+                    }
+                    let suffix = if !network.edge_stream {
+                        ""
+                    } else if stream == Stream::Node {
+                        "_h"
+                    } else {
+                        "_e"
+                    };
+                    let (mean, var) = engine.running(layer, stream, number);
+                    let key = format!("{step}.layers.{layer}.batch_norm{number}{suffix}.running");
+                    check.close(&format!("{key}_mean"), &mean, check.largest(&format!("{step}.")), tolerance);
+                    check.close(&format!("{key}_var"), &var, check.largest(&format!("{step}.")), tolerance);
+                }
+            }
+        }
+    };
+    running(&engine, "bn1", tolerance);
+    check.close("out.eval", &engine.clone().predict(&batch, edges), check.largest("out.eval"), tolerance);
+
+    // Three steps on the same batch.
+    let adam = Adam { lr: 7e-4, ..Default::default() };
+    engine.step(&adam);
+    for _ in 0..2 {
+        engine.train(&batch, edges, kind, target);
+        engine.step(&adam);
+    }
+    let single = tolerance > 2e-6;
+    let batch_norm = network.norm == Norm::Batch;
+    // Steps along zero gradients are noise; how much of it reaches the output, a single-precision run of the oracle tells.
+    let noise: HashMap<String, f64> = serde_json::from_str(&fixture.metadata["f32_dev"]).unwrap();
+    let loose = |family: &str| match batch_norm && single {
+        true => (4.0 * noise[family] / check.largest(family)).max(1e-3),
+        false => 10.0 * tolerance,
+    };
+    if batch_norm {
+        running(&engine, "bn3", loose("bn3"));
+    }
+    check.close(
+        "out.eval_adam3",
+        &engine.clone().predict(&batch, edges),
+        check.largest("out.eval_adam3"),
+        loose("out.eval_adam3"),
+    );
+    let skipped = fixture.listed("zero_grad_params");
+    for (index, name) in names.iter().enumerate().filter(|(_, name)| !skipped.contains(name)) {
+        let (Some(expected), Some(gradient)) =
+            (fixture.tensors.get(&format!("adam3.{name}")), fixture.tensors.get(&format!("grad.{name}")))
+        else {
+            continue;
+        };
+        for ((f, e), g) in engine.parameter(index).iter().zip(expected).zip(gradient) {
+            // Adam turns rounding noise in a tiny gradient into a whole step.
+            let allowed = if g.abs() < 1e-6 {
+                3.0 * 7e-4 + 1e-6
+            } else if single {
+                2e-5
+            } else {
+                2e-6
+            };
+            assert!(
+                (f.to_f64() - e).abs() <= allowed,
+                "{}: adam3.{name} is {f}, expected {e} (gradient {g:e})",
+                fixture.name
+            );
+        }
+    }
+}
+
+fn folders() -> Vec<PathBuf> {
+    match std::env::var_os("GT_FIXTURES") {
+        Some(folder) => vec![folder.into()],
+        None => {
+            let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+            vec![own, Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures")]
+        }
+    }
+}
+
+fn fixtures() -> Vec<Fixture> {
+    let mut found = Vec::new();
+    for folder in folders() {
+        let Ok(entries) = std::fs::read_dir(&folder) else {
+            eprintln!("skipped: {} is not here", folder.display());
+            continue;
+        };
+        let mut paths: Vec<PathBuf> =
+            entries.map(|e| e.unwrap().path()).filter(|p| p.extension().is_some_and(|e| e == "safetensors")).collect();
+        paths.sort();
+        found.extend(paths.iter().filter_map(|path| Fixture::read(path)));
+    }
+    eprintln!("{} model fixtures", found.len());
+    found
+}
+
+#[test]
+fn parity_in_single_precision_on_every_instruction_set() {
+    for fixture in fixtures() {
+        for isa in [Isa::Avx512, Isa::Avx2, Isa::Portable].into_iter().filter(|isa| isa.available()) {
+            run::<f32>(&fixture, isa, Edges::Sparse, 1e-5);
+        }
+        if fixture.is_full() {
+            run::<f32>(&fixture, Isa::detect(), Edges::Full, 1e-5);
+        }
+    }
+}
+
+#[test]
+fn parity_in_double_precision_of_the_same_code() {
+    for fixture in fixtures() {
+        run::<f64>(&fixture, Isa::Portable, Edges::Sparse, 1e-6);
+    }
+}

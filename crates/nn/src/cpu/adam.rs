@@ -1,0 +1,131 @@
+//! Adam and AdamW, with clipping of the gradient's norm.
+//!
+//! m ← β₁m + (1 − β₁)g, v ← β₂v + (1 − β₂)g², θ ← θ − lr·(m/(1 − β₁ᵗ))/(√(v/(1 − β₂ᵗ)) + ε). Weight decay is added to the gradient (Adam) or taken off
+//! the parameter, lr·λ·θ (AdamW). With a largest norm, g is first scaled by min(1, norm/(‖g‖ + 1e-6)), ‖g‖ over all parameters.
+//! Parameters that no gradient can reach (the last layer's edge stream) are left alone, decay included.
+
+use rayon::prelude::*;
+
+use super::buffer::Buffer;
+use super::engine::Engine;
+use super::simd::{Kernel, LANES, Simd};
+use crate::real::Real;
+
+/// How to step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Adam {
+    /// Learning rate.
+    pub lr: f64,
+    /// β₁.
+    pub beta1: f64,
+    /// β₂.
+    pub beta2: f64,
+    /// ε.
+    pub epsilon: f64,
+    /// λ.
+    pub weight_decay: f64,
+    /// Whether the decay is decoupled from the gradient (AdamW).
+    pub decoupled: bool,
+    /// Largest norm of the gradient; 0 for no limit.
+    pub clip: f64,
+}
+
+impl Default for Adam {
+    fn default() -> Self {
+        Self { lr: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.0, decoupled: false, clip: 0.0 }
+    }
+}
+
+/// Moments of the gradients.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AdamState<T> {
+    pub(crate) first: Buffer<T>,
+    pub(crate) second: Buffer<T>,
+    pub(crate) steps: u32,
+}
+
+/// Values per task: fixed, so that sums do not depend on the number of threads.
+const CHUNK: usize = 1 << 14;
+
+impl<T: Real> Engine<T> {
+    /// One step along the gradients of the last [`Engine::train`]. Returns the gradient's norm before clipping.
+    pub fn step(&mut self, adam: &Adam) -> f64 {
+        let (isa, reached) = (self.isa, self.reached());
+        let Self { values, gradient, adam: state, .. } = self;
+        state.first.size(values.len());
+        state.second.size(values.len());
+        state.steps += 1;
+        let norm = norm(gradient);
+        let scale = if adam.clip > 0.0 { (adam.clip / (norm + 1e-6)).min(1.0) } else { 1.0 };
+        let t = f64::from(state.steps);
+        let (c1, c2) = (1.0 - adam.beta1.powf(t), 1.0 - adam.beta2.powf(t));
+        for range in reached {
+            let zipped = values[range.clone()]
+                .par_chunks_mut(CHUNK)
+                .zip(state.first[range.clone()].par_chunks_mut(CHUNK))
+                .zip(state.second[range.clone()].par_chunks_mut(CHUNK))
+                .zip(gradient[range].par_chunks(CHUNK));
+            zipped.for_each(|(((value, first), second), gradient)| {
+                T::dispatch(isa, Update { adam, scale, c1, c2, value, first, second, gradient });
+            });
+        }
+        self.refresh();
+        norm
+    }
+
+    /// Ranges of the parameters that a gradient can reach: all but the last layer's edge stream after its attention.
+    fn reached(&self) -> Vec<std::ops::Range<usize>> {
+        let all = 0..self.values.len();
+        match self.layout.layers.last() {
+            Some(layer) if self.network.edge_stream => {
+                let first = layer.edge.output.weight.range().start;
+                let last = self.layout.head.first().map_or(all.end, |affine| affine.weight.range().start);
+                vec![0..first, last..all.end]
+            }
+            _ => vec![all],
+        }
+    }
+}
+
+/// √Σg², over fixed chunks.
+fn norm<T: Real>(gradient: &[T]) -> f64 {
+    gradient.chunks(CHUNK).map(|chunk| chunk.iter().map(|g| g.to_f64() * g.to_f64()).sum::<f64>()).sum::<f64>().sqrt()
+}
+
+struct Update<'a, T> {
+    adam: &'a Adam,
+    scale: f64,
+    c1: f64,
+    c2: f64,
+    value: &'a mut [T],
+    first: &'a mut [T],
+    second: &'a mut [T],
+    gradient: &'a [T],
+}
+
+impl<T: Real> Kernel<T> for Update<'_, T> {
+    #[inline(always)]
+    fn run<S: Simd<T = T>>(self) {
+        let constant = |value: f64| S::splat(T::from_f64(value));
+        let Adam { lr, beta1, beta2, epsilon, weight_decay, decoupled, .. } = *self.adam;
+        let coupled = constant(if decoupled { 0.0 } else { weight_decay });
+        let keep = constant(if decoupled { 1.0 - lr * weight_decay } else { 1.0 });
+        let (b1, o1, b2, o2) = (constant(beta1), constant(1.0 - beta1), constant(beta2), constant(1.0 - beta2));
+        let (step, spread, epsilon, scale) =
+            (constant(-lr / self.c1), constant(1.0 / self.c2), constant(epsilon), constant(self.scale));
+        debug_assert_eq!(self.value.len() % LANES, 0);
+        for at in (0..self.value.len()).step_by(LANES) {
+            // SAFETY: regions are padded to sixteen values, and the four slices are of one length.
+            unsafe {
+                let value = S::load(self.value.as_ptr().add(at));
+                let g = S::fma(coupled, value, S::mul(scale, S::load(self.gradient.as_ptr().add(at))));
+                let m = S::fma(o1, g, S::mul(b1, S::load(self.first.as_ptr().add(at))));
+                let v = S::fma(S::mul(o2, g), g, S::mul(b2, S::load(self.second.as_ptr().add(at))));
+                S::store(self.first.as_mut_ptr().add(at), m);
+                S::store(self.second.as_mut_ptr().add(at), v);
+                let divisor = S::add(S::sqrt(S::mul(v, spread)), epsilon);
+                S::store(self.value.as_mut_ptr().add(at), S::fma(step, S::div(m, divisor), S::mul(value, keep)));
+            }
+        }
+    }
+}

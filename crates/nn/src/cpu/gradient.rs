@@ -1,0 +1,49 @@
+//! A part's share of the parameters' gradients, one group of parameters (head, a layer, input) at a time.
+//!
+//! A whole gradient per part would stream through memory several times per step; a layer's stays in cache while the part works on it.
+
+use std::ops::Range;
+
+use super::buffer::Buffer;
+use crate::parameters::{Affine, Region};
+use crate::real::Real;
+
+/// Gradients of the parameters in a window of the flat array.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Gradient<T> {
+    first: usize,
+    values: Buffer<T>,
+}
+
+impl<T: Real> Gradient<T> {
+    /// Starts a group of parameters, at zero.
+    pub(crate) fn open(&mut self, window: Range<usize>) {
+        self.first = window.start;
+        self.values.size(window.len());
+        self.values.fill(T::ZERO);
+    }
+
+    /// The sums of the group so far.
+    pub(crate) fn values(&self) -> &[T] {
+        &self.values
+    }
+
+    /// The gradient of a parameter.
+    pub(crate) fn of(&mut self, region: Region) -> &mut [T] {
+        let range = region.range();
+        &mut self.values[range.start - self.first..range.end - self.first]
+    }
+
+    /// The gradients of a weight and its bias (or γ and β), which lie in this order.
+    pub(crate) fn both(&mut self, affine: Affine) -> (&mut [T], &mut [T]) {
+        let (weight, bias) = (affine.weight.range(), affine.bias.range());
+        assert!(weight.end <= bias.start, "a bias lies behind its weight");
+        let (front, back) = self.values.split_at_mut(bias.start - self.first);
+        (&mut front[weight.start - self.first..weight.end - self.first], &mut back[..bias.len()])
+    }
+
+    /// The gradient at a place of the flat array.
+    pub(crate) fn at(&mut self, places: Range<usize>) -> &mut [T] {
+        &mut self.values[places.start - self.first..places.end - self.first]
+    }
+}

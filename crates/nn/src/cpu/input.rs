@@ -1,0 +1,257 @@
+//! The input stage: a row's embeddings and linear layers, added up.
+//!
+//! x = Σ embedding[category] + W·continuous + b + Σ word vectors + W_λ·λ + b_λ (the paper's eq. 1, 6 and 7; embeddings have no bias, as published).
+
+use std::ops::Range;
+
+use gt_graph::encoding::Coordinates;
+use gt_graph::{FeatureRows, GraphBatch};
+
+use super::columns::add_column_sums;
+use super::engine::{Edges, Engine, Pair};
+use super::gradient::Gradient;
+use super::plan::{Divide, Extent, Span, divisible, for_parts};
+use super::product::{Epilogue, product, product_tn};
+use super::tile::{Tile, TileMut};
+use crate::network::{Input, Network};
+use crate::parameters::{Affine, InputRegions};
+use crate::real::Real;
+
+/// What each row brings along, in the engine's precision.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rows<T> {
+    rows: usize,
+    /// `[rows, columns]`
+    categorical: Vec<u32>,
+    /// `[rows, continuous]`, or a column of ones.
+    linear: Vec<T>,
+    laplacian: Vec<T>,
+    random_walk: Vec<T>,
+    /// `[rows]`, cut to the vocabulary.
+    roles: Vec<u32>,
+    hot_offsets: Vec<usize>,
+    hot_indices: Vec<u32>,
+}
+
+/// Takes over what a network reads of a batch; memory is reused.
+pub(crate) fn prepare<T: Real>(
+    input: &mut Pair<Rows<T>>,
+    network: &Network,
+    batch: &GraphBatch,
+    edges: Edges,
+    edge_count: usize,
+) {
+    let nodes = batch.num_nodes();
+    input.node.take(&network.node, Some(batch.node()), nodes);
+    let encodings = batch.encodings();
+    let coordinates = |to: &mut Vec<T>, from: &Option<Coordinates>, width: usize, what: &str| {
+        to.clear();
+        if width > 0 {
+            let from = from.as_ref().unwrap_or_else(|| panic!("the batch has no {what} encoding"));
+            assert_eq!(from.width, width, "width of the {what} encoding");
+            to.extend(from.values.iter().map(|&v| T::from_f64(v.into())));
+        }
+    };
+    coordinates(&mut input.node.laplacian, &encodings.laplacian, network.node.laplacian, "Laplacian");
+    coordinates(&mut input.node.random_walk, &encodings.random_walk, network.node.random_walk, "random-walk");
+    input.node.roles.clear();
+    if let Some(size) = network.node.roles {
+        let roles = encodings.weisfeiler_lehman.as_ref().expect("the batch has no Weisfeiler-Lehman encoding");
+        input.node.roles.extend(roles.iter().map(|&role| role.min(size as u32 - 1)));
+    }
+    if network.edge_stream {
+        let rows = (edges == Edges::Sparse).then(|| batch.edge());
+        input.edge.take(&network.edge, rows, edge_count);
+    }
+}
+
+impl<T: Real> Rows<T> {
+    /// Takes features; without any (edges that are not in the data) everything is 0.
+    fn take(&mut self, input: &Input, rows: Option<FeatureRows<'_>>, count: usize) {
+        self.rows = count;
+        self.categorical.clear();
+        self.linear.clear();
+        self.hot_offsets.clear();
+        self.hot_indices.clear();
+        let columns = input.categorical.len();
+        match rows {
+            Some(rows) => {
+                assert!(
+                    rows.categorical.len() >= count * columns && rows.continuous.len() >= count * input.continuous,
+                    "features of the batch"
+                );
+                if columns > 0 {
+                    self.categorical.extend_from_slice(rows.categorical);
+                }
+                self.linear
+                    .extend(rows.continuous.iter().take(count * input.continuous).map(|&v| T::from_f64(v.into())));
+                if let (Some(_), Some(words)) = (input.multi_hot, rows.multi_hot) {
+                    self.hot_offsets.extend(words.offsets.iter().map(|o| o - words.offsets[0]));
+                    self.hot_indices.extend_from_slice(words.indices);
+                }
+            }
+            None => {
+                self.categorical.resize(count * columns, 0);
+                self.linear.resize(count * input.continuous, T::ZERO);
+                self.hot_offsets.resize(count + 1, 0);
+            }
+        }
+        if input.constant {
+            self.linear.resize(count, T::ONE);
+        }
+    }
+
+    /// Embeds the rows of a block; `scratch` is as long as `out`.
+    fn embed(
+        &self,
+        engine: &Engine<T>,
+        regions: &InputRegions,
+        columns: usize,
+        rows: Range<usize>,
+        scratch: &mut [T],
+        out: &mut [T],
+    ) {
+        let d = engine.network.channels.padded_width();
+        out.fill(T::ZERO);
+        for (row, to) in rows.clone().zip(out.chunks_exact_mut(d)) {
+            self.each_embedding(regions, columns, row, d, |place| {
+                to.iter_mut().zip(&engine.values[place..place + d]).for_each(|(to, &value)| *to += value);
+            });
+        }
+        for (affine, values) in self.linears(regions) {
+            let width = values.len() / self.rows.max(1);
+            let x = Tile::new(&values[rows.start * width..rows.end * width], rows.len(), width);
+            let weight = Tile::new(&engine.values[affine.weight.range()], width, d);
+            let epilogue = Epilogue { bias: Some(&engine.values[affine.bias.range()]), ..Default::default() };
+            product(engine.isa, x, weight, TileMut::new(scratch, rows.len(), d), epilogue);
+            out.iter_mut().zip(&*scratch).for_each(|(to, &value)| *to += value);
+        }
+    }
+
+    /// Adds the gradients of what embeds a block's rows.
+    fn embed_backward(
+        &self,
+        engine: &Engine<T>,
+        regions: &InputRegions,
+        columns: usize,
+        rows: Range<usize>,
+        g: &[T],
+        gradient: &mut Gradient<T>,
+    ) {
+        let d = engine.network.channels.padded_width();
+        for (affine, values) in self.linears(regions) {
+            let width = values.len() / self.rows.max(1);
+            let x = &values[rows.start * width..rows.end * width];
+            let n = rows.len();
+            product_tn(
+                engine.isa,
+                Tile::new(x, n, width),
+                Tile::new(g, n, d),
+                TileMut::new(gradient.of(affine.weight), width, d),
+            );
+            add_column_sums(engine.isa, g, gradient.of(affine.bias));
+        }
+        for (row, from) in rows.zip(g.chunks_exact(d)) {
+            self.each_embedding(regions, columns, row, d, |place| {
+                gradient.at(place..place + d).iter_mut().zip(from).for_each(|(to, &value)| *to += value);
+            });
+        }
+    }
+
+    /// Linear layers with the values they read.
+    fn linears(&self, regions: &InputRegions) -> impl Iterator<Item = (Affine, &[T])> {
+        [
+            (regions.linear, &self.linear[..]),
+            (regions.laplacian, &self.laplacian),
+            (regions.random_walk, &self.random_walk),
+        ]
+        .into_iter()
+        .filter_map(|(affine, values)| affine.map(|affine| (affine, values)))
+    }
+
+    /// Calls with the place of every embedding row that a row adds.
+    fn each_embedding(&self, regions: &InputRegions, columns: usize, row: usize, d: usize, mut add: impl FnMut(usize)) {
+        for (column, region) in regions.embeddings.iter().enumerate() {
+            let category = self.categorical[row * columns + column] as usize;
+            assert!(category < region.rows, "category {category} of a vocabulary of {}", region.rows);
+            add(region.offset + category * d);
+        }
+        if let Some(region) = regions.roles {
+            add(region.offset + self.roles[row] as usize * d);
+        }
+        if let Some(region) = regions.multi_hot {
+            for &word in &self.hot_indices[self.hot_offsets[row]..self.hot_offsets[row + 1]] {
+                assert!((word as usize) < region.rows, "index {word} of a vocabulary of {}", region.rows);
+                add(region.offset + word as usize * d);
+            }
+        }
+    }
+}
+
+divisible! {
+    /// The two streams.
+    Streams { graphs: [], nodes: [node], edges: [edge] }
+}
+
+/// Embeds all rows.
+pub(crate) fn forward<T: Real>(engine: &mut Engine<T>) {
+    let mut stream = std::mem::take(&mut engine.work.streams[0]);
+    let mut parts = std::mem::take(&mut engine.work.parts);
+    let d = engine.network.channels.padded_width();
+    let reader = &*engine;
+    let arrays = Streams { node: &mut stream.node, edge: &mut stream.edge };
+    let (nodes, edges) = (reader.network.node.categorical.len(), reader.network.edge.categorical.len());
+    for_parts(&reader.work.plan, &mut parts, arrays, &|blocks, part: &Span, state, out| {
+        let input = &reader.work.input;
+        for block in blocks {
+            let local = (block.nodes.start - part.nodes.start) * d..(block.nodes.end - part.nodes.start) * d;
+            let scratch = &mut state.scratch.node.y[..local.len()];
+            input.node.embed(reader, &reader.layout.node, nodes, block.nodes.clone(), scratch, &mut out.node[local]);
+            if reader.network.edge_stream {
+                let local = (block.edges.start - part.edges.start) * d..(block.edges.end - part.edges.start) * d;
+                let scratch = &mut state.scratch.edge.y[..local.len()];
+                input.edge.embed(
+                    reader,
+                    &reader.layout.edge,
+                    edges,
+                    block.edges.clone(),
+                    scratch,
+                    &mut out.edge[local],
+                );
+            }
+        }
+    });
+    engine.work.parts = parts;
+    engine.work.streams[0] = stream;
+}
+
+/// Adds the gradients of everything that embeds.
+pub(crate) fn backward<T: Real>(engine: &mut Engine<T>) {
+    let mut gradients = std::mem::take(&mut engine.work.gradients);
+    let mut parts = std::mem::take(&mut engine.work.parts);
+    let reader = &*engine;
+    let arrays = Streams { node: &mut gradients.node, edge: &mut gradients.edge };
+    for_parts(&reader.work.plan, &mut parts, arrays, &|_, part: &Span, state, g| {
+        let input = &reader.work.input;
+        input.node.embed_backward(
+            reader,
+            &reader.layout.node,
+            reader.network.node.categorical.len(),
+            part.nodes.clone(),
+            g.node,
+            &mut state.gradient,
+        );
+        if reader.network.edge_stream {
+            input.edge.embed_backward(
+                reader,
+                &reader.layout.edge,
+                reader.network.edge.categorical.len(),
+                part.edges.clone(),
+                g.edge,
+                &mut state.gradient,
+            );
+        }
+    });
+    engine.work.parts = parts;
+    engine.work.gradients = gradients;
+}

@@ -1,0 +1,25 @@
+//! The engine on processors.
+
+mod adam;
+mod attention;
+mod batch_norm;
+mod buffer;
+mod columns;
+mod engine;
+mod gradient;
+mod head;
+mod input;
+mod layer_norm;
+mod peak;
+mod plan;
+mod product;
+pub(crate) mod simd;
+mod stage;
+#[cfg(test)]
+mod testing;
+mod tile;
+
+pub use adam::Adam;
+pub use engine::{Edges, Engine};
+pub use peak::peak_gflops;
+pub use simd::Isa;

@@ -1,0 +1,253 @@
+//! How a batch is cut up: blocks that stay in cache, parts that run side by side.
+//!
+//! A block is some whole graphs of together about a hundred nodes; a part is some consecutive blocks. Both depend on the batch alone, never on the
+//! number of threads: sums are taken per part and added in the order of the parts, so results do not depend on it either.
+
+use std::ops::Range;
+
+use gt_graph::GraphBatch;
+
+use super::attention::Edges;
+
+/// The edges of a batch in both directions, either as stored or with every ordered pair of nodes joined.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Topology {
+    pub(crate) node_offsets: Vec<usize>,
+    pub(crate) edge_offsets: Vec<usize>,
+    pub(crate) in_offsets: Vec<u32>,
+    pub(crate) in_src: Vec<u32>,
+    pub(crate) out_offsets: Vec<u32>,
+    pub(crate) out_dst: Vec<u32>,
+    pub(crate) out_to_in: Vec<u32>,
+}
+
+impl Topology {
+    /// Takes over the edges of a batch; memory is reused.
+    pub(crate) fn set_sparse(&mut self, batch: &GraphBatch) {
+        self.node_offsets.clear();
+        self.node_offsets.extend_from_slice(batch.node_offsets());
+        self.edge_offsets.clear();
+        self.edge_offsets.extend_from_slice(batch.edge_offsets());
+        for (own, from) in [
+            (&mut self.in_offsets, batch.in_offsets()),
+            (&mut self.in_src, batch.in_src()),
+            (&mut self.out_offsets, batch.out_offsets()),
+            (&mut self.out_dst, batch.out_dst()),
+            (&mut self.out_to_in, batch.out_to_in()),
+        ] {
+            own.clear();
+            own.extend_from_slice(from);
+        }
+    }
+
+    /// Joins every ordered pair of nodes of each graph.
+    pub(crate) fn set_full(&mut self, batch: &GraphBatch) {
+        self.node_offsets.clear();
+        self.node_offsets.extend_from_slice(batch.node_offsets());
+        self.edge_offsets.clear();
+        self.edge_offsets.push(0);
+        for list in
+            [&mut self.in_offsets, &mut self.in_src, &mut self.out_offsets, &mut self.out_dst, &mut self.out_to_in]
+        {
+            list.clear();
+        }
+        self.in_offsets.push(0);
+        self.out_offsets.push(0);
+        for graph in 0..batch.num_graphs() {
+            let nodes = batch.nodes_of(graph);
+            let (first, base) = (nodes.start, self.in_src.len());
+            for node in nodes.clone() {
+                // Both directions list the same partners; edge s → d is number s (or s − 1 beyond d) among those into d.
+                for other in nodes.clone().filter(|&other| other != node) {
+                    self.in_src.push(other as u32);
+                    self.out_dst.push(other as u32);
+                    let among = node - first - usize::from(node > other);
+                    self.out_to_in.push((base + (other - first) * (nodes.len() - 1) + among) as u32);
+                }
+                self.in_offsets.push(self.in_src.len() as u32);
+                self.out_offsets.push(self.in_src.len() as u32);
+            }
+            self.edge_offsets.push(self.in_src.len());
+        }
+    }
+
+    /// The edges of a block of whole graphs.
+    pub(crate) fn edges_of(&self, block: &Span) -> Edges<'_> {
+        Edges {
+            in_offsets: &self.in_offsets[block.nodes.start..=block.nodes.end],
+            in_src: &self.in_src,
+            out_offsets: &self.out_offsets[block.nodes.start..=block.nodes.end],
+            out_dst: &self.out_dst,
+            out_to_in: &self.out_to_in,
+            first_node: block.nodes.start,
+            first_edge: block.edges.start,
+        }
+    }
+
+    pub(crate) fn graphs(&self) -> usize {
+        self.node_offsets.len() - 1
+    }
+
+    pub(crate) fn nodes(&self) -> usize {
+        self.node_offsets[self.graphs()]
+    }
+
+    pub(crate) fn edges(&self) -> usize {
+        self.edge_offsets[self.graphs()]
+    }
+}
+
+/// How many graphs, nodes and edges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub(crate) graphs: usize,
+    pub(crate) nodes: usize,
+    pub(crate) edges: usize,
+}
+
+/// Consecutive graphs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) graphs: Range<usize>,
+    pub(crate) nodes: Range<usize>,
+    pub(crate) edges: Range<usize>,
+}
+
+impl Span {
+    fn new(topology: &Topology, graphs: Range<usize>) -> Self {
+        Self {
+            nodes: topology.node_offsets[graphs.start]..topology.node_offsets[graphs.end],
+            edges: topology.edge_offsets[graphs.start]..topology.edge_offsets[graphs.end],
+            graphs,
+        }
+    }
+
+    pub(crate) fn extent(&self) -> Extent {
+        Extent { graphs: self.graphs.len(), nodes: self.nodes.len(), edges: self.edges.len() }
+    }
+}
+
+/// Nodes of a block: its activations then fit into the second cache level.
+const BLOCK_NODES: usize = 96;
+/// Rows of a part, edges weighted by their cost; enough to be worth a thread's while.
+const PART_ROWS: usize = 1_100;
+const MOST_PARTS: usize = 64;
+
+/// The blocks and parts of a batch.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Plan {
+    pub(crate) blocks: Vec<Span>,
+    /// Each part: its extent, and which blocks it consists of.
+    pub(crate) parts: Vec<(Span, Range<usize>)>,
+}
+
+impl Plan {
+    /// Cuts a batch up.
+    pub(crate) fn set(&mut self, topology: &Topology, edge_stream: bool) {
+        self.blocks.clear();
+        self.parts.clear();
+        let mut first = 0;
+        while first < topology.graphs() {
+            let mut end = first + 1;
+            while end < topology.graphs()
+                && topology.node_offsets[end + 1] - topology.node_offsets[first] <= BLOCK_NODES
+            {
+                end += 1;
+            }
+            self.blocks.push(Span::new(topology, first..end));
+            first = end;
+        }
+        // A row of the edge stream costs about as much as one of the nodes; an edge without a stream a twentieth.
+        let cost = |block: &Span| {
+            block.nodes.len() + if edge_stream { block.edges.len() * 3 / 4 } else { block.edges.len() / 25 } + 1
+        };
+        let total: usize = self.blocks.iter().map(cost).sum();
+        let count = total.div_ceil(PART_ROWS).clamp(1, MOST_PARTS);
+        let (mut from, mut spent) = (0, 0);
+        for index in 0..self.blocks.len() {
+            spent += cost(&self.blocks[index]);
+            let full = spent * count >= (self.parts.len() + 1) * total;
+            if full || index + 1 == self.blocks.len() {
+                let graphs = self.blocks[from].graphs.start..self.blocks[index].graphs.end;
+                self.parts.push((Span::new(topology, graphs), from..index + 1));
+                from = index + 1;
+            }
+        }
+    }
+}
+
+/// Arrays that can be cut at a number of graphs, nodes and edges.
+pub(crate) trait Divide: Sized {
+    /// Cuts what covers `whole` after `first`.
+    fn divide(self, first: Extent, whole: Extent) -> (Self, Self);
+}
+
+/// Declares a structure of rows per graph, node or edge that divides with them.
+macro_rules! divisible {
+    ($(#[$about:meta])* $name:ident { graphs: [$($graph:ident),*], nodes: [$($node:ident),*], edges: [$($edge:ident),*] }) => {
+        $(#[$about])*
+        pub(crate) struct $name<'a, T> {
+            $(pub(crate) $graph: &'a mut [T],)*
+            $(pub(crate) $node: &'a mut [T],)*
+            $(pub(crate) $edge: &'a mut [T],)*
+        }
+
+        impl<T> Divide for $name<'_, T> {
+            fn divide(self, first: Extent, whole: Extent) -> (Self, Self) {
+                let _ = (first.graphs, whole.graphs);
+                $(let $graph = crate::cpu::plan::cut(self.$graph, first.graphs, whole.graphs);)*
+                $(let $node = crate::cpu::plan::cut(self.$node, first.nodes, whole.nodes);)*
+                $(let $edge = crate::cpu::plan::cut(self.$edge, first.edges, whole.edges);)*
+                (
+                    Self { $($graph: $graph.0,)* $($node: $node.0,)* $($edge: $edge.0,)* },
+                    Self { $($graph: $graph.1,)* $($node: $node.1,)* $($edge: $edge.1,)* },
+                )
+            }
+        }
+    };
+}
+pub(crate) use divisible;
+
+/// Cuts an array of `whole` rows after `first`.
+pub(crate) fn cut<T>(rows: &mut [T], first: usize, whole: usize) -> (&mut [T], &mut [T]) {
+    let width = rows.len().checked_div(whole).unwrap_or(0);
+    rows.split_at_mut(first * width)
+}
+
+/// Runs `job` on every part, side by side, each with its own state and its own piece of the arrays.
+pub(crate) fn for_parts<A: Divide + Send, S: Send>(
+    plan: &Plan,
+    states: &mut [S],
+    arrays: A,
+    job: &(impl Fn(&[Span], &Span, &mut S, A) + Sync),
+) {
+    fn descend<A: Divide + Send, S: Send>(
+        blocks: &[Span],
+        parts: &[(Span, Range<usize>)],
+        states: &mut [S],
+        arrays: A,
+        job: &(impl Fn(&[Span], &Span, &mut S, A) + Sync),
+    ) {
+        match parts {
+            [] => {}
+            [(span, range)] => job(&blocks[range.clone()], span, &mut states[0], arrays),
+            _ => {
+                let (left, right) = parts.split_at(parts.len() / 2);
+                let (left_states, right_states) = states.split_at_mut(left.len());
+                let extent = |parts: &[(Span, Range<usize>)]| {
+                    parts.iter().map(|(span, _)| span.extent()).fold(Extent::default(), |a, b| Extent {
+                        graphs: a.graphs + b.graphs,
+                        nodes: a.nodes + b.nodes,
+                        edges: a.edges + b.edges,
+                    })
+                };
+                let (a, b) = arrays.divide(extent(left), extent(parts));
+                rayon::join(
+                    || descend(blocks, left, left_states, a, job),
+                    || descend(blocks, right, right_states, b, job),
+                );
+            }
+        }
+    }
+    descend(&plan.blocks, &plan.parts, &mut states[..plan.parts.len()], arrays, job);
+}

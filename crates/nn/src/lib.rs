@@ -1,0 +1,14 @@
+//! The engine: tile kernels with explicit backward, written once for two precisions and three instruction sets.
+
+mod channels;
+pub mod cpu;
+mod loss;
+mod network;
+mod parameters;
+mod real;
+
+pub use channels::Channels;
+pub use loss::Loss;
+pub use network::{Input, Network, Norm, Readout};
+pub use parameters::{Parameter, Parameters, Part, Role, Stream};
+pub use real::Real;

@@ -1,0 +1,348 @@
+//! Where each parameter lies: in files as published, `[out, in]` and head by head; in the engine `[in, out]`, interleaved and padded.
+
+use crate::channels::{Channels, padded};
+use crate::network::{Input, Network, Norm};
+
+/// Which stream a parameter of a layer works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stream {
+    /// Nodes.
+    Node,
+    /// Edges.
+    Edge,
+}
+
+/// Weight or bias.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// The matrix, or γ of a normalisation.
+    Weight,
+    /// The vector that is added, or β.
+    Bias,
+}
+
+/// What a parameter is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// Embedding of a categorical column.
+    Embedding(Stream, usize),
+    /// Linear layer of the continuous columns, or of the constant.
+    Linear(Stream, Part),
+    /// Linear layer of the multi-hot feature.
+    MultiHot(Stream),
+    /// Linear layer of the Laplacian coordinates.
+    Laplacian(Part),
+    /// Linear layer of the random-walk coordinates.
+    RandomWalk(Part),
+    /// Embedding of the Weisfeiler–Lehman roles.
+    Roles,
+    /// Queries of a layer.
+    Query(usize),
+    /// Keys of a layer.
+    Key(usize),
+    /// Values of a layer.
+    Value(usize),
+    /// Projection of the edge stream into a layer's attention.
+    EdgeProjection(usize),
+    /// Output of a layer's attention.
+    Output(usize, Stream, Part),
+    /// Feed-forward layer 1 or 2.
+    FeedForward(usize, Stream, u8, Part),
+    /// Normalisation 1 or 2.
+    Norm(usize, Stream, u8, Part),
+    /// A layer of the head.
+    Head(usize, Part),
+}
+
+/// How the channels of one side of a parameter lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Axis {
+    Stream(Channels),
+    Plain(usize),
+}
+
+impl Axis {
+    fn width(self) -> usize {
+        match self {
+            Axis::Stream(channels) => channels.width(),
+            Axis::Plain(width) => width,
+        }
+    }
+
+    fn padded(self) -> usize {
+        match self {
+            Axis::Stream(channels) => channels.padded_width(),
+            Axis::Plain(width) => padded(width),
+        }
+    }
+
+    fn place(self, at: usize) -> usize {
+        match self {
+            Axis::Stream(channels) => channels.place(at),
+            Axis::Plain(_) => at,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// Published `[rows, channels]`; inside `[rows, padded channels]`.
+    Rows { rows: usize, channels: Axis },
+    /// Published `[out, in]`; inside `[in, stride]`, from `column` on.
+    Matrix { input: Axis, output: Axis, stride: usize, column: usize },
+    /// Published `[channels]`; inside padded.
+    Vector(Axis),
+}
+
+/// One parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    role: Role,
+    offset: usize,
+    form: Form,
+}
+
+impl Parameter {
+    /// What it is for.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Shape in files.
+    pub fn shape(&self) -> Vec<usize> {
+        match self.form {
+            Form::Rows { rows, channels } => vec![rows, channels.width()],
+            Form::Matrix { input, output, .. } => vec![output.width(), input.width()],
+            Form::Vector(axis) => vec![axis.width()],
+        }
+    }
+
+    /// Number of values in files.
+    pub fn len(&self) -> usize {
+        self.shape().iter().product()
+    }
+
+    /// True for a parameter without values.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Position inside the engine of each value, in the order of files.
+    pub(crate) fn places(&self) -> impl Iterator<Item = usize> + use<> {
+        let Self { offset, form, .. } = *self;
+        let columns = match form {
+            Form::Rows { channels, .. } => channels.width(),
+            Form::Matrix { input, .. } => input.width(),
+            Form::Vector(axis) => axis.width(),
+        };
+        (0..self.len()).map(move |at| {
+            let (row, column) = (at / columns.max(1), at % columns.max(1));
+            offset
+                + match form {
+                    Form::Rows { channels, .. } => row * channels.padded() + channels.place(column),
+                    Form::Matrix { input, output, stride, column: first } => {
+                        input.place(column) * stride + first + output.place(row)
+                    }
+                    Form::Vector(axis) => axis.place(column),
+                }
+        })
+    }
+}
+
+/// A matrix inside the engine: `[rows, columns]`, dense.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Region {
+    pub(crate) offset: usize,
+    pub(crate) rows: usize,
+    pub(crate) columns: usize,
+}
+
+impl Region {
+    pub(crate) fn range(self) -> std::ops::Range<usize> {
+        self.offset..self.offset + self.rows * self.columns
+    }
+}
+
+/// Weight and bias of a linear layer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Affine {
+    pub(crate) weight: Region,
+    pub(crate) bias: Region,
+}
+
+/// Regions of one stream's half of a layer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Half {
+    pub(crate) output: Affine,
+    pub(crate) first: Affine,
+    pub(crate) second: Affine,
+    /// γ as weight, β as bias, of both normalisations.
+    pub(crate) norms: [Affine; 2],
+}
+
+/// Regions of a layer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Layer {
+    pub(crate) qkv: Region,
+    pub(crate) projection: Region,
+    pub(crate) node: Half,
+    pub(crate) edge: Half,
+}
+
+/// Regions of an input.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct InputRegions {
+    pub(crate) embeddings: Vec<Region>,
+    pub(crate) linear: Option<Affine>,
+    pub(crate) multi_hot: Option<Region>,
+    pub(crate) laplacian: Option<Affine>,
+    pub(crate) random_walk: Option<Affine>,
+    pub(crate) roles: Option<Region>,
+}
+
+/// All parameters of a network, in one flat array inside the engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    list: Vec<Parameter>,
+    size: usize,
+    pub(crate) node: InputRegions,
+    pub(crate) edge: InputRegions,
+    pub(crate) layers: Vec<Layer>,
+    pub(crate) head: Vec<Affine>,
+    /// Matrices whose transpose the backward pass multiplies with.
+    pub(crate) transposed: Vec<Region>,
+}
+
+impl Parameters {
+    /// Lays out the parameters of a network.
+    pub fn new(network: &Network) -> Self {
+        let stream = Axis::Stream(network.channels);
+        let mut layout = Self {
+            list: Vec::new(),
+            size: 0,
+            node: InputRegions::default(),
+            edge: InputRegions::default(),
+            layers: Vec::new(),
+            head: Vec::new(),
+            transposed: Vec::new(),
+        };
+        layout.node = layout.input(&network.node, Stream::Node, stream);
+        if network.edge_stream {
+            layout.edge = layout.input(&network.edge, Stream::Edge, stream);
+        }
+        for index in 0..network.layers {
+            let layer = layout.layer(network, index, stream);
+            layout.layers.push(layer);
+        }
+        let mut input = stream;
+        for (index, &width) in network.head.iter().enumerate() {
+            let output = Axis::Plain(width);
+            let affine = layout.affine(input, output, |part| Role::Head(index, part));
+            layout.transposed.push(affine.weight);
+            layout.head.push(affine);
+            input = output;
+        }
+        layout
+    }
+
+    /// The parameters, in a fixed order.
+    pub fn list(&self) -> &[Parameter] {
+        &self.list
+    }
+
+    /// Number of values in files: what papers call the number of parameters.
+    pub fn count(&self) -> usize {
+        self.list.iter().map(Parameter::len).sum()
+    }
+
+    /// Length of the flat array, padding included.
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
+    fn region(&mut self, rows: usize, columns: usize) -> Region {
+        let region = Region { offset: self.size, rows, columns };
+        self.size = padded(self.size + rows * columns);
+        region
+    }
+
+    fn rows(&mut self, rows: usize, channels: Axis, role: Role) -> Region {
+        let region = self.region(rows, channels.padded());
+        self.list.push(Parameter { role, offset: region.offset, form: Form::Rows { rows, channels } });
+        region
+    }
+
+    fn matrix(&mut self, input: Axis, output: Axis, role: Role) -> Region {
+        // A plain input is as tall as it is; only what is a product's width needs padding.
+        let rows = if let Axis::Plain(width) = input { padded(width) } else { input.padded() };
+        let region = self.region(rows, output.padded());
+        let form = Form::Matrix { input, output, stride: output.padded(), column: 0 };
+        self.list.push(Parameter { role, offset: region.offset, form });
+        region
+    }
+
+    fn vector(&mut self, axis: Axis, role: Role) -> Region {
+        let region = self.region(1, axis.padded());
+        self.list.push(Parameter { role, offset: region.offset, form: Form::Vector(axis) });
+        region
+    }
+
+    fn affine(&mut self, input: Axis, output: Axis, role: impl Fn(Part) -> Role) -> Affine {
+        Affine { weight: self.matrix(input, output, role(Part::Weight)), bias: self.vector(output, role(Part::Bias)) }
+    }
+
+    fn input(&mut self, input: &Input, stream: Stream, channels: Axis) -> InputRegions {
+        let linear = if input.constant { 1 } else { input.continuous };
+        InputRegions {
+            embeddings: input
+                .categorical
+                .iter()
+                .enumerate()
+                .map(|(i, &size)| self.rows(size, channels, Role::Embedding(stream, i)))
+                .collect(),
+            linear: (linear > 0).then(|| self.affine(Axis::Plain(linear), channels, |part| Role::Linear(stream, part))),
+            multi_hot: input.multi_hot.map(|size| self.rows(size, channels, Role::MultiHot(stream))),
+            laplacian: (input.laplacian > 0)
+                .then(|| self.affine(Axis::Plain(input.laplacian), channels, Role::Laplacian)),
+            random_walk: (input.random_walk > 0)
+                .then(|| self.affine(Axis::Plain(input.random_walk), channels, Role::RandomWalk)),
+            roles: input.roles.map(|size| self.rows(size, channels, Role::Roles)),
+        }
+    }
+
+    fn layer(&mut self, network: &Network, index: usize, stream: Axis) -> Layer {
+        let width = stream.padded();
+        let qkv = self.region(width, 3 * width);
+        for (third, role) in [Role::Query(index), Role::Key(index), Role::Value(index)].into_iter().enumerate() {
+            let form = Form::Matrix { input: stream, output: stream, stride: 3 * width, column: third * width };
+            self.list.push(Parameter { role, offset: qkv.offset, form });
+        }
+        let mut layer = Layer { qkv, ..Default::default() };
+        self.transposed.push(qkv);
+        if network.edge_stream {
+            layer.projection = self.matrix(stream, stream, Role::EdgeProjection(index));
+            self.transposed.push(layer.projection);
+        }
+        layer.node = self.half(network, index, Stream::Node, stream);
+        if network.edge_stream {
+            layer.edge = self.half(network, index, Stream::Edge, stream);
+        }
+        layer
+    }
+
+    fn half(&mut self, network: &Network, index: usize, on: Stream, stream: Axis) -> Half {
+        let hidden = Axis::Plain(2 * network.channels.width());
+        let output = self.affine(stream, stream, |part| Role::Output(index, on, part));
+        let first = self.affine(stream, hidden, |part| Role::FeedForward(index, on, 1, part));
+        let second = self.affine(hidden, stream, |part| Role::FeedForward(index, on, 2, part));
+        self.transposed.extend([output.weight, first.weight, second.weight]);
+        let norms = [1, 2].map(|number| match network.norm {
+            Norm::None => Affine::default(),
+            _ => Affine {
+                weight: self.vector(stream, Role::Norm(index, on, number, Part::Weight)),
+                bias: self.vector(stream, Role::Norm(index, on, number, Part::Bias)),
+            },
+        });
+        Half { output, first, second, norms }
+    }
+}
