@@ -3,7 +3,9 @@
 mod initialise;
 mod names;
 mod published;
+mod weights;
 
 pub use initialise::initialise;
 pub use names::parameter_name;
 pub use published::{PublishedEncoding, PublishedSet};
+pub use weights::{HEADER_KEY, WeightsError, load_weights, save_weights};

@@ -6,12 +6,7 @@ use gt_nn::{Network, Norm, Part, Role, Stream};
 pub fn parameter_name(network: &Network, role: Role) -> String {
     let part = |part: Part| if part == Part::Weight { "weight" } else { "bias" };
     let letter = |stream: Stream| if stream == Stream::Node { "h" } else { "e" };
-    // The layer without an edge stream has no suffixes: `O`, `FFN_layer1`, `batch_norm1`.
-    let suffix = |stream: Stream| match (network.edge_stream, stream) {
-        (false, _) => "",
-        (true, Stream::Node) => "_h",
-        (true, Stream::Edge) => "_e",
-    };
+    let suffix = |stream| suffix(network, stream);
     match role {
         Role::Embedding(stream, 0) => format!("embedding_{}.weight", letter(stream)),
         Role::Embedding(stream, column) => format!("embedding_{}_{column}.weight", letter(stream)),
@@ -34,9 +29,23 @@ pub fn parameter_name(network: &Network, role: Role) -> String {
             format!("layers.{layer}.FFN{}_layer{number}.{}", suffix(stream), part(p))
         }
         Role::Norm(layer, stream, number, p) => {
-            let kind = if network.norm == Norm::Layer { "layer" } else { "batch" };
-            format!("layers.{layer}.{kind}_norm{number}{}.{}", suffix(stream), part(p))
+            format!("{}.{}", norm_name(network, layer, stream, usize::from(number)), part(p))
         }
         Role::Head(layer, p) => format!("MLP_layer.FC_layers.{layer}.{}", part(p)),
+    }
+}
+
+/// The name of a normalisation (1 or 2), such as `layers.0.batch_norm1_h`.
+pub(crate) fn norm_name(network: &Network, layer: usize, stream: Stream, number: usize) -> String {
+    let kind = if network.norm == Norm::Layer { "layer" } else { "batch" };
+    format!("layers.{layer}.{kind}_norm{number}{}", suffix(network, stream))
+}
+
+/// The layer without an edge stream has no suffixes: `O`, `FFN_layer1`, `batch_norm1`.
+fn suffix(network: &Network, stream: Stream) -> &'static str {
+    match (network.edge_stream, stream) {
+        (false, _) => "",
+        (true, Stream::Node) => "_h",
+        (true, Stream::Edge) => "_e",
     }
 }

@@ -180,6 +180,23 @@ pub(crate) struct Half {
     pub(crate) norms: [Affine; 2],
 }
 
+impl Half {
+    /// Places of the feed-forward layers.
+    pub(crate) fn feed_forward(&self) -> std::ops::Range<usize> {
+        self.first.weight.offset..self.second.bias.range().end
+    }
+
+    /// Places of the output projection.
+    pub(crate) fn projection(&self) -> std::ops::Range<usize> {
+        self.output.weight.offset..self.output.bias.range().end
+    }
+
+    /// Places of both normalisations.
+    pub(crate) fn normalisations(&self) -> std::ops::Range<usize> {
+        self.norms[0].weight.offset..self.norms[1].bias.range().end
+    }
+}
+
 /// Regions of a layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layer {

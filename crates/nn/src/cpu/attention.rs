@@ -173,14 +173,15 @@ impl<T: Real> Forward<'_, T> {
             for (v, q) in q.iter_mut().enumerate() {
                 *q = S::mul(S::load(qkv.add(node * 3 * d + v * LANES)), scale);
             }
-            let mut sums = [S::zero(); NV];
-            let mut z = S::zero();
-            for edge in *in_offsets.get_unchecked(node) as usize..*in_offsets.get_unchecked(node + 1) as usize {
-                let source = qkv.add((*in_src.get_unchecked(edge) as usize - first_node) * 3 * d);
+            let into = *in_offsets.get_unchecked(node) as usize..*in_offsets.get_unchecked(node + 1) as usize;
+            let source = |edge: usize| qkv.add((*in_src.get_unchecked(edge) as usize - first_node) * 3 * d);
+            // Logits of all edges first: their exponentials then fill whole registers, and no edge waits for another's.
+            for edge in into.clone() {
+                let k = source(edge).add(d);
                 let edge = edge - first_edge;
                 let mut t = S::zero();
                 for (v, &q) in q.iter().enumerate() {
-                    let k = S::load(source.add(d + v * LANES));
+                    let k = S::load(k.add(v * LANES));
                     if EDGE {
                         let s = S::mul(S::mul(q, k), S::load(proj.add(edge * d + v * LANES)));
                         S::store(self.score.as_mut_ptr().add(edge * d + v * LANES), s);
@@ -189,10 +190,19 @@ impl<T: Real> Forward<'_, T> {
                         t = S::fma(q, k, t);
                     }
                 }
-                let w = self.store_weight::<S, HEADS>(S::fold::<HEADS>(t), edge * HEADS);
+                S::store_heads::<HEADS>(self.weight.as_mut_ptr().add(edge * HEADS), S::fold::<HEADS>(t));
+            }
+            let row = (into.start - first_edge) * HEADS..(into.end - first_edge) * HEADS;
+            self.weigh::<S>(row);
+            let mut sums = [S::zero(); NV];
+            let mut z = S::zero();
+            for edge in into {
+                let value = source(edge).add(2 * d);
+                let stored = S::load_heads::<HEADS>(self.weight.as_ptr().add((edge - first_edge) * HEADS));
+                let w = S::max(stored, S::sub(S::zero(), stored));
                 z = S::add(z, w);
                 for (v, sum) in sums.iter_mut().enumerate() {
-                    *sum = S::fma(w, S::load(source.add(2 * d + v * LANES)), *sum);
+                    *sum = S::fma(w, S::load(value.add(v * LANES)), *sum);
                 }
             }
             let inverse = self.inverse_of::<S>(z);
@@ -200,6 +210,24 @@ impl<T: Real> Forward<'_, T> {
             for (v, &sum) in sums.iter().enumerate() {
                 S::store(self.out.as_mut_ptr().add(node * d + v * LANES), S::mul(sum, inverse));
             }
+        }
+    }
+
+    /// Turns logits into weights, in place.
+    #[inline(always)]
+    fn weigh<S: Simd<T = T>>(&mut self, range: std::ops::Range<usize>) {
+        let logits = &mut self.weight[range];
+        let mut whole = logits.chunks_exact_mut(LANES);
+        for chunk in &mut whole {
+            // SAFETY: the chunk has sixteen numbers.
+            unsafe { S::store(chunk.as_mut_ptr(), weight::<S>(S::load(chunk.as_ptr()))) };
+        }
+        let rest = whole.into_remainder();
+        if !rest.is_empty() {
+            let mut lanes = [T::ZERO; LANES];
+            lanes[..rest.len()].copy_from_slice(rest);
+            let weights = S::to_array(weight::<S>(S::from_array(&lanes)));
+            rest.copy_from_slice(&weights[..rest.len()]);
         }
     }
 
@@ -234,7 +262,9 @@ impl<T: Real> Forward<'_, T> {
                     }
                     t = S::add(t, s);
                 }
-                let w = self.store_weight::<S, HEADS>(S::fold::<HEADS>(t), edge * h + group * LANES);
+                let stored = weight::<S>(S::fold::<HEADS>(t));
+                S::store_heads::<HEADS>(self.weight.as_mut_ptr().add(edge * h + group * LANES), stored);
+                let w = S::max(stored, S::sub(S::zero(), stored));
                 z = S::add(z, w);
                 for at in registers() {
                     S::store(row.add(at), S::fma(w, S::load(source.add(2 * d + at)), S::load(row.add(at))));
@@ -245,20 +275,17 @@ impl<T: Real> Forward<'_, T> {
             registers().for_each(|at| S::store(row.add(at), S::mul(S::load(row.add(at)), inverse)));
         }
     }
+}
 
-    /// Clamps and exponentiates a logit, stores the weight (negative where the clamp held), and returns it.
-    #[inline(always)]
-    unsafe fn store_weight<S: Simd<T = T>, const HEADS: usize>(&mut self, logit: S::V, at: usize) -> S::V {
-        let (low, high) = (S::splat(T::from_f64(-CLAMP)), S::splat(T::from_f64(CLAMP)));
-        let clamped = S::min(S::max(logit, low), high);
-        let w = S::exp(clamped);
-        // |logit − clamped| > 0 exactly where the clamp changed something.
-        let beyond = S::max(S::sub(logit, clamped), S::sub(clamped, logit));
-        let twice = S::where_positive(beyond, S::add(w, w));
-        // SAFETY: the caller's promise: there is room for the heads of this edge.
-        unsafe { S::store_heads::<HEADS>(self.weight.as_mut_ptr().add(at), S::sub(w, twice)) };
-        w
-    }
+/// exp of the clamped logit, negative where the clamp held.
+#[inline(always)]
+fn weight<S: Simd>(logit: S::V) -> S::V {
+    let (low, high) = (S::splat(S::T::from_f64(-CLAMP)), S::splat(S::T::from_f64(CLAMP)));
+    let clamped = S::min(S::max(logit, low), high);
+    let w = S::exp(clamped);
+    // |logit − clamped| > 0 exactly where the clamp changed something.
+    let beyond = S::max(S::sub(logit, clamped), S::sub(clamped, logit));
+    S::sub(w, S::where_positive(beyond, S::add(w, w)))
 }
 
 /// What a backward pass reads and writes.
@@ -462,6 +489,6 @@ impl<T: Real> Backward<'_, T> {
 #[inline(always)]
 fn registers<const NV: usize>(d: usize, group: usize, groups: usize) -> impl Iterator<Item = usize> + Clone {
     // With a constant count the loops unroll and sums stay in registers.
-    let (end, step) = if NV > 0 { (NV, 1) } else { (d / LANES, groups) };
-    (group..end).step_by(step).map(|v| v * LANES)
+    let (start, end, step) = if NV > 0 { (0, NV, 1) } else { (group, d / LANES, groups) };
+    (0..(end - start).div_ceil(step)).map(move |i| (start + i * step) * LANES)
 }

@@ -17,7 +17,7 @@ use super::{Isa, head, input, stage};
 use crate::channels::padded;
 use crate::loss::{Loss, loss};
 use crate::network::{Network, Norm};
-use crate::parameters::{Affine, Parameters, Region};
+use crate::parameters::{Affine, Layer, Parameters, Region};
 use crate::real::Real;
 
 /// Which graph a network sees.
@@ -249,7 +249,7 @@ impl<T: Real> Engine<T> {
         index: usize,
         stream: &[T],
         site: impl Fn(&Pair<Site<T>>) -> &Site<T>,
-        norm: impl Fn(&crate::parameters::Layer) -> Affine,
+        norm: impl Fn(&Layer) -> Affine,
     ) -> Vec<T> {
         let mut y = stream.to_vec();
         if index > 0 {
@@ -282,6 +282,7 @@ impl<T: Real> Engine<T> {
         self.with_gradients(start(&self.layout, layers)..size, head::backward);
         for layer in (0..layers).rev() {
             self.with_gradients(start(&self.layout, layer)..start(&self.layout, layer + 1), |engine| {
+                engine.zero_idle_gradients(layer);
                 engine.finish_gradients(layer, 1);
                 stage::feed_forward_backward(engine, layer);
                 engine.finish_gradients(layer, 0);
@@ -289,6 +290,23 @@ impl<T: Real> Engine<T> {
             });
         }
         self.with_gradients(0..start(&self.layout, 0), input::backward);
+    }
+
+    /// Zeroes what the barriers add to, and what no stage of this layer adds to.
+    fn zero_idle_gradients(&mut self, layer: usize) {
+        let Layer { node, edge, .. } = self.layout.layers[layer];
+        let (with_edges, idle_edges) = (self.network.edge_stream, !self.edge_gradient(layer));
+        let count = self.work.plan.parts.len();
+        for part in &mut self.work.parts[..count] {
+            part.gradient.zero(node.normalisations());
+            if with_edges {
+                part.gradient.zero(edge.normalisations());
+                if idle_edges {
+                    part.gradient.zero(edge.projection());
+                    part.gradient.zero(edge.feed_forward());
+                }
+            }
+        }
     }
 
     /// Runs what contributes to the gradients of a window of the parameters, and adds the parts up in their order.

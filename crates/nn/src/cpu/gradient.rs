@@ -16,10 +16,19 @@ pub(crate) struct Gradient<T> {
 }
 
 impl<T: Real> Gradient<T> {
-    /// Starts a group of parameters, at zero.
+    /// Starts a group of parameters. Whoever adds to them sets them to zero first, when they are about to be in cache anyway.
     pub(crate) fn open(&mut self, window: Range<usize>) {
         self.first = window.start;
         self.values.size(window.len());
+    }
+
+    /// Sets all gradients between two places of the flat array to zero.
+    pub(crate) fn zero(&mut self, places: Range<usize>) {
+        self.at(places).fill(T::ZERO);
+    }
+
+    /// Sets the whole group to zero.
+    pub(crate) fn zero_all(&mut self) {
         self.values.fill(T::ZERO);
     }
 

@@ -171,6 +171,7 @@ pub(crate) fn backward<T: Real>(engine: &mut Engine<T>) {
     let mut parts = std::mem::take(&mut engine.work.parts);
     let mut gradients = std::mem::take(&mut engine.work.gradients);
     // The head's own gradients are small and taken as a whole, by the first part.
+    parts[..engine.work.plan.parts.len()].iter_mut().for_each(|part| part.gradient.zero_all());
     if let Some(first) = parts.first_mut() {
         let Activations { nodes, pooled, layers, doutput, dlayers: [a, b], rows, .. } = &mut head;
         let input: &[T] = if engine.network.level == Level::Graph { pooled } else { nodes };

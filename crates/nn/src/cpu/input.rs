@@ -233,6 +233,7 @@ pub(crate) fn backward<T: Real>(engine: &mut Engine<T>) {
     let arrays = Streams { node: &mut gradients.node, edge: &mut gradients.edge };
     for_parts(&reader.work.plan, &mut parts, arrays, &|_, part: &Span, state, g| {
         let input = &reader.work.input;
+        state.gradient.zero_all();
         input.node.embed_backward(
             reader,
             &reader.layout.node,

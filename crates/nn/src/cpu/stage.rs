@@ -386,6 +386,10 @@ pub(crate) fn feed_forward_backward<T: Real>(engine: &mut Engine<T>, layer: usiz
         for_parts(&engine.work.plan, parts, arrays, &|blocks, part, state, g| {
             reset_sums(state, d);
             let PartState { gradient, sums, scratch, .. } = state;
+            gradient.zero(half.node.half.feed_forward());
+            if with_edges {
+                gradient.zero(half.edge.half.feed_forward());
+            }
             for block in blocks {
                 let narrow = rows(g.node, d, &block.nodes, &part.nodes);
                 half.node.feed_forward(
@@ -444,6 +448,14 @@ fn attention_part_backward<T: Real>(
     let sums_needed = engine.network.norm == Norm::Batch && layer > 0;
     reset_sums(state, d);
     let PartState { gradient, sums, scratch, .. } = state;
+    gradient.zero(regions.qkv.range());
+    gradient.zero(half.node.half.projection());
+    if with_edges {
+        gradient.zero(regions.projection.range());
+    }
+    if edge_gradient {
+        gradient.zero(half.edge.half.projection());
+    }
     for block in blocks {
         let (n, e) = (block.nodes.len(), block.edges.len());
         let narrow = rows(g.node, d, &block.nodes, &part.nodes);

@@ -1,0 +1,222 @@
+//! Weights in safetensors files: parameters and running statistics under their published names.
+//!
+//! Everything else that belongs to a model (configuration, schema, normalisation) is one JSON text in the header, under `graph_transformer`: a single
+//! key, because the format does not order its header's keys and the same model must give the same bytes.
+
+use std::collections::{BTreeMap, HashMap};
+
+use gt_nn::cpu::Engine;
+use gt_nn::{Norm, Real, Stream};
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+
+use crate::names::{norm_name, parameter_name};
+
+/// The header key of everything that is not a tensor.
+pub const HEADER_KEY: &str = "graph_transformer";
+
+/// Why weights do not fit a model.
+#[derive(Debug, thiserror::Error)]
+pub enum WeightsError {
+    /// The file is damaged, or none.
+    #[error("not a readable safetensors file: {0}")]
+    Format(#[from] safetensors::SafeTensorError),
+    /// A tensor of the model is not in the file.
+    #[error("tensor `{0}` is missing")]
+    Missing(String),
+    /// A tensor of the file is not in the model.
+    #[error("tensor `{0}` belongs to no part of this model")]
+    Unknown(String),
+    /// A tensor has another shape.
+    #[error("tensor `{name}` has shape {found:?}, expected {expected:?}")]
+    Shape {
+        /// Name of the tensor.
+        name: String,
+        /// Shape in the file.
+        found: Vec<usize>,
+        /// Shape in the model.
+        expected: Vec<usize>,
+    },
+    /// A tensor holds something else than floats.
+    #[error("tensor `{name}` holds {found:?}, expected F32 or F64")]
+    Kind {
+        /// Name of the tensor.
+        name: String,
+        /// Type in the file.
+        found: Dtype,
+    },
+    /// A value is infinite or NaN.
+    #[error("tensor `{name}`, value {index}: {value} is not a finite number")]
+    NotFinite {
+        /// Name of the tensor.
+        name: String,
+        /// Position in the tensor.
+        index: usize,
+        /// The value.
+        value: f64,
+    },
+}
+
+/// All tensors of a model as the bytes of a safetensors file, in single precision.
+pub fn save_weights<T: Real>(engine: &Engine<T>, header: &str) -> Vec<u8> {
+    let mut tensors: BTreeMap<String, (Vec<usize>, Vec<u8>)> = BTreeMap::new();
+    let bytes = |values: Vec<T>| values.iter().flat_map(|v| (v.to_f64() as f32).to_le_bytes()).collect::<Vec<u8>>();
+    for (index, parameter) in engine.parameters().list().iter().enumerate() {
+        let name = parameter_name(engine.network(), parameter.role());
+        tensors.insert(name, (parameter.shape(), bytes(engine.parameter(index))));
+    }
+    for (name, layer, stream, number) in statistics(engine) {
+        let (mean, var) = engine.running(layer, stream, number);
+        let shape = vec![mean.len()];
+        tensors.insert(format!("{name}.running_mean"), (shape.clone(), bytes(mean)));
+        tensors.insert(format!("{name}.running_var"), (shape, bytes(var)));
+    }
+    let views = tensors.iter().map(|(name, (shape, data))| {
+        (name, TensorView::new(Dtype::F32, shape.clone(), data).expect("lengths follow from shapes"))
+    });
+    let metadata = HashMap::from([(HEADER_KEY.to_owned(), header.to_owned())]);
+    safetensors::serialize(views, Some(metadata)).expect("plain tensors serialise")
+}
+
+/// Sets all tensors of a model from the bytes of a safetensors file, and returns its header text, if it has one.
+///
+/// # Errors
+/// The first tensor that is missing, unknown, of another shape, or not finite; the engine is then unchanged.
+pub fn load_weights<T: Real>(engine: &mut Engine<T>, bytes: &[u8]) -> Result<Option<String>, WeightsError> {
+    let file = SafeTensors::deserialize(bytes)?;
+    let (_, header) = SafeTensors::read_metadata(bytes)?;
+    let mut read: Vec<String> = Vec::new();
+    let mut take = |name: String, shape: Vec<usize>| -> Result<Vec<T>, WeightsError> {
+        let view = file.tensor(&name).map_err(|_| WeightsError::Missing(name.clone()))?;
+        if view.shape() != shape {
+            return Err(WeightsError::Shape { name, found: view.shape().to_vec(), expected: shape });
+        }
+        let values: Vec<f64> = match view.dtype() {
+            Dtype::F32 => view.data().as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b).into()).collect(),
+            Dtype::F64 => view.data().as_chunks::<8>().0.iter().map(|b| f64::from_le_bytes(*b)).collect(),
+            found => return Err(WeightsError::Kind { name, found }),
+        };
+        if let Some(index) = values.iter().position(|v| !v.is_finite()) {
+            return Err(WeightsError::NotFinite { name, index, value: values[index] });
+        }
+        read.push(name);
+        Ok(values.into_iter().map(T::from_f64).collect())
+    };
+    let list = engine.parameters().list().to_vec();
+    let mut parameters = Vec::with_capacity(list.len());
+    for parameter in &list {
+        parameters.push(take(parameter_name(engine.network(), parameter.role()), parameter.shape())?);
+    }
+    let width = engine.network().channels.width();
+    let sites = statistics(engine);
+    let mut running = Vec::with_capacity(sites.len());
+    for (name, ..) in &sites {
+        let mean = take(format!("{name}.running_mean"), vec![width])?;
+        running.push((mean, take(format!("{name}.running_var"), vec![width])?));
+    }
+    // A counter that the published code's library keeps beside its statistics; it plays no role at this momentum.
+    let known = |name: &str| name.ends_with(".num_batches_tracked") || read.iter().any(|r| r == name);
+    if let Some(name) = file.names().into_iter().find(|name| !known(name)) {
+        return Err(WeightsError::Unknown(name.to_owned()));
+    }
+    parameters.iter().enumerate().for_each(|(index, values)| engine.set_parameter(index, values));
+    for ((_, layer, stream, number), (mean, var)) in sites.into_iter().zip(running) {
+        engine.set_running(layer, stream, number, &mean, &var);
+    }
+    engine.refresh();
+    Ok(header.metadata().as_ref().and_then(|m| m.get(HEADER_KEY)).cloned())
+}
+
+/// Every batch normalisation: its name, layer, stream and number.
+fn statistics<T: Real>(engine: &Engine<T>) -> Vec<(String, usize, Stream, usize)> {
+    let network = engine.network();
+    if network.norm != Norm::Batch {
+        return Vec::new();
+    }
+    let streams: &[Stream] = if network.edge_stream { &[Stream::Node, Stream::Edge] } else { &[Stream::Node] };
+    let sites = (0..network.layers).flat_map(|layer| streams.iter().flat_map(move |&s| [1, 2].map(|n| (layer, s, n))));
+    sites.map(|(layer, stream, number)| (norm_name(network, layer, stream, number), layer, stream, number)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use gt_nn::cpu::Isa;
+
+    use super::*;
+    use crate::{PublishedEncoding, PublishedSet, initialise};
+
+    fn engine(norm: Norm, seed: u64) -> Engine<f32> {
+        let mut network = PublishedSet::Zinc.network(PublishedEncoding::Laplacian, norm);
+        network.layers = 2;
+        let mut engine = Engine::new(network, Isa::detect());
+        initialise(&mut engine, seed);
+        engine
+    }
+
+    #[test]
+    fn saved_weights_load_to_the_same_bytes() {
+        for norm in [Norm::Batch, Norm::Layer] {
+            let mut first = engine(norm, 1);
+            if norm == Norm::Batch {
+                first.set_running(1, Stream::Edge, 2, &[0.25; 64], &[3.0; 64]);
+            }
+            let bytes = save_weights(&first, "{\"answer\": 42}");
+            let mut second = engine(norm, 2);
+            assert_ne!(save_weights(&second, ""), bytes);
+            assert_eq!(load_weights(&mut second, &bytes).unwrap().as_deref(), Some("{\"answer\": 42}"));
+            assert_eq!(save_weights(&second, "{\"answer\": 42}"), bytes);
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_the_published_state_dictionary() {
+        let bytes = save_weights(&engine(Norm::Batch, 1), "");
+        let file = SafeTensors::deserialize(&bytes).unwrap();
+        for name in [
+            "embedding_h.weight",
+            "embedding_lap_pos_enc.bias",
+            "layers.0.attention.proj_e.weight",
+            "layers.1.O_e.bias",
+            "layers.1.FFN_h_layer1.weight",
+            "layers.0.batch_norm2_e.running_var",
+            "MLP_layer.FC_layers.2.weight",
+        ] {
+            assert!(file.tensor(name).is_ok(), "{name}");
+        }
+        assert_eq!(file.tensor("layers.1.FFN_h_layer1.weight").unwrap().shape(), [128, 64]);
+    }
+
+    #[test]
+    fn misfits_are_named_and_change_nothing() {
+        let good = engine(Norm::Batch, 1);
+        let complaint = |bytes: &[u8]| {
+            let mut target = engine(Norm::Batch, 2);
+            let before = save_weights(&target, "");
+            let message = load_weights(&mut target, bytes).unwrap_err().to_string();
+            assert_eq!(save_weights(&target, ""), before);
+            message
+        };
+        // The layer norm's names differ, so batch norms are missing there.
+        assert_eq!(
+            complaint(&save_weights(&engine(Norm::Layer, 1), "")),
+            "tensor `layers.0.batch_norm1_h.weight` is missing"
+        );
+        let mut deeper = good.network().clone();
+        deeper.layers = 3;
+        let deeper = save_weights(&Engine::<f32>::new(deeper, Isa::detect()), "");
+        assert!(complaint(&deeper).starts_with("tensor `layers.2."), "{}", complaint(&deeper));
+        let mut wider = good.network().clone();
+        wider.node.categorical = vec![29];
+        let wider = save_weights(&Engine::<f32>::new(wider, Isa::detect()), "");
+        assert_eq!(complaint(&wider), "tensor `embedding_h.weight` has shape [29, 64], expected [28, 64]");
+        let mut poisoned = good.clone();
+        let mut values = poisoned.parameter(0);
+        values[5] = f32::NAN;
+        poisoned.set_parameter(0, &values);
+        assert_eq!(
+            complaint(&save_weights(&poisoned, "")),
+            "tensor `embedding_h.weight`, value 5: NaN is not a finite number"
+        );
+        assert!(complaint(b"not a file").starts_with("not a readable safetensors file"));
+    }
+}
