@@ -125,24 +125,38 @@ impl<T: Real> Product<'_, T> {
                 }
                 b = b.add(ldb);
             }
+            // One simple loop per step: only then does the compiler unroll them and keep the sums in registers.
             let Epilogue { bias, relu, residual, gate } = self.epilogue;
+            if let Some(bias) = bias {
+                for v in 0..NV {
+                    let bias = S::load(bias.as_ptr().add(column + v * LANES));
+                    for sums in &mut sums {
+                        sums[v] = S::add(sums[v], bias);
+                    }
+                }
+            }
+            if relu {
+                for sum in sums.as_flattened_mut() {
+                    *sum = S::max(*sum, S::zero());
+                }
+            }
+            if let Some(residual) = residual {
+                for (i, sums) in sums.iter_mut().enumerate() {
+                    for (v, sum) in sums.iter_mut().enumerate() {
+                        *sum = S::add(*sum, S::load(residual.at(row + i, column + v * LANES)));
+                    }
+                }
+            }
+            if let Some(gate) = gate {
+                for (i, sums) in sums.iter_mut().enumerate() {
+                    for (v, sum) in sums.iter_mut().enumerate() {
+                        *sum = S::where_positive(S::load(gate.at(row + i, column + v * LANES)), *sum);
+                    }
+                }
+            }
             for (i, sums) in sums.iter().enumerate() {
                 for (v, &sum) in sums.iter().enumerate() {
-                    let at = column + v * LANES;
-                    let mut value = sum;
-                    if let Some(bias) = bias {
-                        value = S::add(value, S::load(bias.as_ptr().add(at)));
-                    }
-                    if relu {
-                        value = S::max(value, S::zero());
-                    }
-                    if let Some(residual) = residual {
-                        value = S::add(value, S::load(residual.at(row + i, at)));
-                    }
-                    if let Some(gate) = gate {
-                        value = S::where_positive(S::load(gate.at(row + i, at)), value);
-                    }
-                    S::store(self.c.at(row + i, at), value);
+                    S::store(self.c.at(row + i, column + v * LANES), sum);
                 }
             }
         }
