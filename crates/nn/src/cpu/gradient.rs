@@ -22,9 +22,11 @@ impl<T: Real> Gradient<T> {
         self.values.size(window.len());
     }
 
-    /// Sets all gradients between two places of the flat array to zero.
+    /// Sets all gradients between two places of the flat array to zero. An empty range may lie anywhere: what a network does not have has no place.
     pub(crate) fn zero(&mut self, places: Range<usize>) {
-        self.at(places).fill(T::ZERO);
+        if !places.is_empty() {
+            self.at(places).fill(T::ZERO);
+        }
     }
 
     /// Sets the whole group to zero.

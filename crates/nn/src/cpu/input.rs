@@ -76,10 +76,18 @@ impl<T: Real> Rows<T> {
         let columns = input.categorical.len();
         match rows {
             Some(rows) => {
-                assert!(
-                    rows.categorical.len() >= count * columns && rows.continuous.len() >= count * input.continuous,
-                    "features of the batch"
-                );
+                if !input.constant {
+                    assert_eq!(
+                        rows.categorical.len(),
+                        count * columns,
+                        "categorical columns of the batch and of the network"
+                    );
+                    assert_eq!(
+                        rows.continuous.len(),
+                        count * input.continuous,
+                        "continuous columns of the batch and of the network"
+                    );
+                }
                 if columns > 0 {
                     self.categorical.extend_from_slice(rows.categorical);
                 }

@@ -1,0 +1,234 @@
+//! Random numbers, parameters, graphs and batches for the engine's tests.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use gt_graph::encoding::{Coordinates, Encodings};
+use gt_graph::{
+    FeatureLayout, FeatureRows, GraphBatch, GraphParts, GraphStore, Layout, Level, MISSING_CLASS, Ragged, TargetKind,
+    TargetLayout, TargetRows,
+};
+use gt_nn::cpu::Engine;
+use gt_nn::{Channels, Input, Loss, Network, Norm, Part, Readout, Real, Role};
+
+/// Widths and heads that cover every path of the kernels: odd, padded, specialised, more heads than a register holds.
+pub const WIDTHS: [(usize, usize); 10] =
+    [(1, 1), (7, 1), (7, 7), (6, 3), (16, 2), (70, 7), (64, 8), (80, 8), (40, 20), (96, 24)];
+
+/// Splitmix64.
+#[derive(Clone, Debug)]
+pub struct Rng(pub u64);
+
+impl Rng {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Uniform in [−1, 1), exact in single precision.
+    pub fn symmetric(&mut self) -> f64 {
+        (self.next() >> 40) as f64 / (1u64 << 23) as f64 - 1.0
+    }
+
+    pub fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+
+    pub fn chance(&mut self, share: f64) -> bool {
+        (self.symmetric() + 1.0) / 2.0 < share
+    }
+}
+
+/// Fills all parameters: weights as wide as their inputs allow, γ about 1. The same numbers in both precisions.
+pub fn fill<T: Real>(engine: &mut Engine<T>, seed: u64) {
+    let mut rng = Rng(seed);
+    for index in 0..engine.parameters().list().len() {
+        let parameter = &engine.parameters().list()[index];
+        let shape = parameter.shape();
+        let (base, scale) = match parameter.role() {
+            Role::Norm(_, _, _, Part::Weight) => (1.0, 0.3),
+            Role::Embedding(..) | Role::MultiHot(_) | Role::Roles => (0.0, 1.0),
+            _ if shape.len() == 2 => (0.0, 1.5 / (shape[1] as f64).sqrt()),
+            _ => (0.0, 0.3),
+        };
+        let values: Vec<T> =
+            (0..parameter.len()).map(|_| T::from_f64(f64::from((base + scale * rng.symmetric()) as f32))).collect();
+        engine.set_parameter(index, &values);
+    }
+    engine.refresh();
+}
+
+/// A graph's structure.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    pub nodes: usize,
+    pub edges: Vec<(u32, u32)>,
+}
+
+impl Shape {
+    pub fn new(nodes: usize, edges: &[(u32, u32)]) -> Self {
+        Self { nodes, edges: edges.to_vec() }
+    }
+
+    /// Edges at random, loops and repetitions included.
+    pub fn random(rng: &mut Rng, nodes: usize, edges: usize) -> Self {
+        let mut end = || rng.below(nodes) as u32;
+        Self { nodes, edges: (0..edges).map(|_| (end(), end())).collect() }
+    }
+
+    /// Every ordered pair of distinct nodes.
+    pub fn full(nodes: usize) -> Self {
+        let n = nodes as u32;
+        Self { nodes, edges: (0..n).flat_map(|d| (0..n).filter(move |&s| s != d).map(move |s| (s, d))).collect() }
+    }
+
+    /// All edges into the first node, and one out of it.
+    pub fn hub(degree: usize) -> Self {
+        let mut edges: Vec<(u32, u32)> = (1..=degree as u32).map(|s| (s, 0)).collect();
+        edges.push((0, 1));
+        Self { nodes: degree + 1, edges }
+    }
+}
+
+/// A path, a single node, nodes without edges, no node at all, loops and repeated edges, a random graph.
+pub fn mixed() -> Vec<Shape> {
+    vec![
+        Shape::new(4, &[(0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (3, 2)]),
+        Shape::new(1, &[]),
+        Shape::new(3, &[]),
+        Shape::new(0, &[]),
+        Shape::new(3, &[(0, 0), (0, 1), (0, 1), (2, 1), (1, 0), (1, 1)]),
+        Shape::random(&mut Rng(5), 6, 14),
+    ]
+}
+
+/// Random graphs of `least` to `most` nodes, about two edges a node.
+pub fn random_graphs(seed: u64, count: usize, least: usize, most: usize) -> Vec<Shape> {
+    let mut rng = Rng(seed);
+    (0..count)
+        .map(|_| {
+            let nodes = least + rng.below(most - least + 1);
+            Shape::random(&mut rng, nodes, 2 * nodes)
+        })
+        .collect()
+}
+
+/// Two layers with residual and batch normalisation, categorical inputs, a graph head of two outputs.
+pub fn network(width: usize, heads: usize, edge_stream: bool) -> Network {
+    Network {
+        channels: Channels::new(width, heads),
+        layers: 2,
+        norm: Norm::Batch,
+        residual: true,
+        edge_stream,
+        node: Input { categorical: vec![5], ..Default::default() },
+        edge: Input { categorical: vec![3], ..Default::default() },
+        level: Level::Graph,
+        readout: Readout::Mean,
+        head: vec![width.div_ceil(2), 2],
+    }
+}
+
+struct Features {
+    categorical: Vec<u32>,
+    continuous: Vec<f32>,
+    offsets: Vec<usize>,
+    indices: Vec<u32>,
+    hot: bool,
+}
+
+impl Features {
+    fn random(rng: &mut Rng, input: &Input, rows: usize) -> Self {
+        let mut all = Self {
+            categorical: vec![],
+            continuous: vec![],
+            offsets: vec![0],
+            indices: vec![],
+            hot: input.multi_hot.is_some(),
+        };
+        for _ in 0..rows {
+            all.categorical.extend(input.categorical.iter().map(|&size| rng.below(size) as u32));
+            all.continuous.extend((0..input.continuous).map(|_| rng.symmetric() as f32));
+            if let Some(size) = input.multi_hot {
+                // None, one or several words.
+                all.indices.extend((0..size as u32).filter(|_| rng.chance(0.4)));
+            }
+            all.offsets.push(all.indices.len());
+        }
+        all
+    }
+
+    fn rows(&self) -> FeatureRows<'_> {
+        FeatureRows {
+            categorical: &self.categorical,
+            continuous: &self.continuous,
+            multi_hot: self.hot.then_some(Ragged { offsets: &self.offsets, indices: &self.indices }),
+        }
+    }
+}
+
+fn feature_layout(input: &Input) -> FeatureLayout {
+    FeatureLayout {
+        categorical: input.categorical.len(),
+        continuous: input.continuous,
+        multi_hot: input.multi_hot.is_some(),
+    }
+}
+
+/// A batch with everything that a network reads at random, and labels that fit a loss, a share of them missing.
+pub fn batch(network: &Network, graphs: &[Shape], loss: Loss, missing: f64, seed: u64) -> GraphBatch {
+    let mut rng = Rng(seed);
+    let outputs = network.head[network.head.len() - 1];
+    let (kind, columns, classes) = match loss {
+        Loss::L1 | Loss::Mse => (TargetKind::Float, outputs, 0),
+        Loss::CrossEntropy { .. } => (TargetKind::Class, 1, outputs),
+        Loss::Bce => (TargetKind::Class, outputs, 2),
+    };
+    let mut store = GraphStore::new(Layout {
+        node: feature_layout(&network.node),
+        edge: feature_layout(&network.edge),
+        target: Some(TargetLayout { level: network.level, kind, columns }),
+    });
+    for Shape { nodes, edges } in graphs {
+        let (src, dst): (Vec<u32>, Vec<u32>) = edges.iter().copied().unzip();
+        let node = Features::random(&mut rng, &network.node, *nodes);
+        let edge = Features::random(&mut rng, &network.edge, edges.len());
+        let labels = network.level.rows(*nodes, edges.len()) * columns;
+        let floats: Vec<f32>;
+        let numbers: Vec<u32>;
+        let target = if kind == TargetKind::Float {
+            floats = (0..labels).map(|_| if rng.chance(missing) { f32::NAN } else { rng.symmetric() as f32 }).collect();
+            TargetRows::Float(&floats)
+        } else {
+            let mut class = || if rng.chance(missing) { MISSING_CLASS } else { rng.below(classes) as u32 };
+            numbers = (0..labels).map(|_| class()).collect();
+            TargetRows::Class(&numbers)
+        };
+        let parts = GraphParts {
+            num_nodes: *nodes,
+            src: &src,
+            dst: &dst,
+            node: node.rows(),
+            edge: edge.rows(),
+            target: Some(target),
+        };
+        store.push(parts).unwrap();
+    }
+    let nodes = store.num_nodes();
+    let mut coordinates = |width: usize| Coordinates {
+        width,
+        values: (0..nodes * width).map(|_| rng.symmetric() as f32).collect::<Vec<f32>>(),
+    };
+    let (laplacian, walk) = (network.node.laplacian, network.node.random_walk);
+    let encodings = Encodings {
+        laplacian: (laplacian > 0).then(|| coordinates(laplacian)),
+        random_walk: (walk > 0).then(|| coordinates(walk)),
+        // Some roles lie beyond the vocabulary and share its last row.
+        weisfeiler_lehman: network.node.roles.map(|size| (0..nodes).map(|_| rng.below(size + 2) as u32).collect()),
+    };
+    store.set_encodings(encodings).unwrap();
+    let mut batch = GraphBatch::new();
+    batch.assemble(&store, &(0..store.len()).collect::<Vec<_>>()).unwrap();
+    batch
+}
