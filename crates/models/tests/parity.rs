@@ -305,7 +305,8 @@ fn run<T: Real>(fixture: &Fixture, isa: Isa, edges: Edges, tolerance: f64) {
 
 fn folders() -> Vec<PathBuf> {
     match std::env::var_os("GT_FIXTURES") {
-        Some(folder) => vec![folder.into()],
+        // Tests run in their crate's folder; a relative path is one of the workspace, from where they are started.
+        Some(folder) => vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder)],
         None => {
             let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
             vec![own, Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures")]

@@ -3,7 +3,7 @@
 // Each test file uses its own part of this.
 #![allow(dead_code)]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gt_graph::encoding::Spectrum;
 use gt_graph::{Graph, GraphParts, GraphRef};
@@ -195,7 +195,8 @@ pub fn fixture_files(file: &str) -> Vec<PathBuf> {
     let own = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
     let shared = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/fixtures");
     let folders = match std::env::var_os("GT_FIXTURES") {
-        Some(folder) => vec![PathBuf::from(folder)],
+        // Tests run in their crate's folder; a relative path is one of the workspace, from where they are started.
+        Some(folder) => vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder)],
         None => vec![own.into(), shared.into()],
     };
     let files = folders.into_iter().map(|folder| folder.join(file));
