@@ -52,6 +52,3 @@ pub(crate) const NATIVE: [&str; 15] = [
 
 /// Key of the schema: in Parquet's metadata, and in the first record of a JSON lines file.
 pub(crate) const SCHEMA_KEY: &str = "graph_transformer";
-
-/// Version of the layout described here.
-pub(crate) const FORMAT_VERSION: u32 = 1;

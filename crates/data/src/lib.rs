@@ -9,12 +9,14 @@ mod format;
 mod info;
 mod jsonl;
 mod known;
+mod node_count;
 mod parquet;
 mod random;
 mod sbm;
 mod scalar;
 mod schema;
 mod split;
+mod stored_schema;
 mod tables;
 mod target_staging;
 

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Graph Transformer networks: make, convert, describe and encode graphs.
+/// Graph Transformer networks: make, convert, describe and encode graphs, and time the models.
 #[derive(Parser)]
 #[command(name = "gt", version, arg_required_else_help = true)]
 struct Arguments {

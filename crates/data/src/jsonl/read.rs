@@ -18,8 +18,9 @@ use super::numbers::JsonRows;
 use crate::columns as c;
 use crate::dataset::{Dataset, Extra, Splits};
 use crate::error::{DataError, Result};
-use crate::parquet::{StoredSchema, UNBACKED_NODES, node_count};
+use crate::node_count::{check_unbacked, node_count};
 use crate::schema::Schema;
+use crate::stored_schema::StoredSchema;
 use crate::target_staging::TargetStaging;
 
 /// Reads a data set from JSON lines.
@@ -184,16 +185,12 @@ impl Staging {
             if graph > 0 {
                 return Err(wrong(c::SCHEMA_KEY, "the schema belongs into the first record".into()));
             }
-            self.schema = Some(StoredSchema::parse(&stored.to_string(), path)?);
+            self.schema = Some(StoredSchema::parse(&stored.to_string(), path)?.schema);
         }
         let nodes = self.node_count(record).map_err(|m| wrong(c::NUM_NODES, m))?;
         let edges = self.push_edges(&record.edge_index).map_err(|m| wrong(c::EDGE_INDEX, m))?;
-        if !record.node.numbers.present
-            && !record.node.floats.present
-            && !record.node.words.present
-            && nodes > 2 * edges + UNBACKED_NODES
-        {
-            return Err(wrong(c::NUM_NODES, format!("{nodes} nodes, but no features of nodes and only {edges} edges")));
+        if !record.node.numbers.present && !record.node.floats.present && !record.node.words.present {
+            check_unbacked(nodes, edges).map_err(|m| wrong(c::NUM_NODES, m))?;
         }
         self.sizes.push((nodes, edges));
         let names = [c::NODE_FEAT, c::NODE_FEAT_FLOAT, c::NODE_MULTI_HOT];

@@ -11,6 +11,7 @@ use crate::columns as c;
 use crate::dataset::Dataset;
 use crate::error::{DataError, Result};
 use crate::scalar::Scalar;
+use crate::stored_schema::StoredSchema;
 
 /// Writes a data set; every graph is a line.
 pub(crate) fn write(dataset: &Dataset, path: &Path) -> Result<()> {
@@ -36,8 +37,7 @@ impl Line {
         self.0.push(b'{');
         if index == 0 {
             self.key(c::SCHEMA_KEY);
-            let schema = serde_json::json!({ "format_version": c::FORMAT_VERSION, "schema": dataset.schema() });
-            self.0.extend_from_slice(schema.to_string().as_bytes());
+            self.0.extend_from_slice(StoredSchema::new(dataset.schema()).to_line().as_bytes());
         }
         if let Some(split) = dataset.split() {
             let names = |line: &mut Self, row: usize| line.text(split.name(row));

@@ -8,5 +8,5 @@ mod thrift;
 mod write;
 
 pub(crate) use arrays::{Leaf, Numbers, text};
-pub(crate) use read::{StoredSchema, UNBACKED_NODES, node_count, open, read};
+pub(crate) use read::{open, read};
 pub(crate) use write::write;

@@ -8,10 +8,9 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, ListArray, RecordBatch};
 use arrow_schema::DataType;
 use gt_graph::encoding::{Coordinates, Encodings};
-use gt_graph::{FeatureLayout, FeatureRows, GraphParts, GraphStore, Layout, Level, MAX_INDEX, Ragged};
+use gt_graph::{FeatureLayout, FeatureRows, GraphParts, GraphStore, Layout, Level, Ragged};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
-use serde::Deserialize;
 
 use super::arrays::{Leaf, Numbers, append_categories, range, text};
 use super::contained::contained;
@@ -19,15 +18,13 @@ use super::guard;
 use crate::columns as c;
 use crate::dataset::{Dataset, Extra, Splits};
 use crate::error::{DataError, Result};
+use crate::node_count::{check_unbacked, node_count};
 use crate::schema::Schema;
+use crate::stored_schema::StoredSchema;
 use crate::target_staging::TargetStaging;
 
 /// Rows decoded at a time.
 const BATCH: usize = 1024;
-
-/// A graph without rows for its nodes may have this many nodes more than edge ends: a number alone must not
-/// be able to claim memory.
-pub(crate) const UNBACKED_NODES: usize = 1 << 20;
 
 /// A checked, opened Parquet file.
 pub(crate) struct Opened {
@@ -107,29 +104,6 @@ impl Opened {
     }
 }
 
-#[derive(Deserialize)]
-pub(crate) struct StoredSchema {
-    pub(crate) format_version: u32,
-    pub(crate) schema: Schema,
-}
-
-impl StoredSchema {
-    /// Reads the schema that a writer of this project left in a file.
-    pub(crate) fn parse(text: &str, path: &Path) -> Result<Schema> {
-        let stored: Self = serde_json::from_str(text)
-            .map_err(|e| DataError::file(path, format!("the schema in its metadata is damaged: {e}")))?;
-        if stored.format_version > c::FORMAT_VERSION {
-            let message = format!(
-                "it was written in format {}, this program reads up to {}; use a newer one",
-                stored.format_version,
-                c::FORMAT_VERSION
-            );
-            return Err(DataError::file(path, message));
-        }
-        Ok(stored.schema)
-    }
-}
-
 /// Reads a data set in the native layout.
 pub(crate) fn read(path: &Path) -> Result<Dataset> {
     let opened = open(path)?;
@@ -143,7 +117,7 @@ pub(crate) fn read(path: &Path) -> Result<Dataset> {
             return Err(DataError::file(path, message));
         }
     }
-    let schema = opened.key(c::SCHEMA_KEY).map(|text| StoredSchema::parse(text, path)).transpose()?;
+    let schema = opened.key(c::SCHEMA_KEY).map(|text| StoredSchema::parse(text, path)).transpose()?.map(|s| s.schema);
     let layout = match &schema {
         Some(schema) => Layout { target: None, ..schema.layout() },
         None => find_layout(&opened, path)?,
@@ -307,9 +281,8 @@ impl<'p> Reader<'p> {
                 node_count(sizes.number(row)).map_err(|m| DataError::value(path, graph, c::NUM_NODES, m))?;
             self.read_edges(&edge_index, row, graph)?;
             let edges = self.scratch.src.len();
-            if node.iter().all(Option::is_none) && num_nodes > 2 * edges + UNBACKED_NODES {
-                let message = format!("{num_nodes} nodes, but no features of nodes and only {edges} edges");
-                return Err(DataError::value(path, graph, c::NUM_NODES, message));
+            if node.iter().all(Option::is_none) {
+                check_unbacked(num_nodes, edges).map_err(|m| DataError::value(path, graph, c::NUM_NODES, m))?;
             }
             let layout = self.store.layout().clone();
             read_features(path, &node, &layout.node, &mut self.scratch.node, row, graph, (Level::Node, num_nodes))?;
@@ -626,16 +599,5 @@ fn widen(values: ArrayRef) -> ArrayRef {
         (Numbers::Real(numbers), _) => {
             Arc::new(rows.map(|row| (!leaf.is_null(row)).then(|| f64::from(numbers[row]))).collect::<Float64Array>())
         }
-    }
-}
-
-/// A count of nodes.
-pub(crate) fn node_count(value: f64) -> Result<usize, String> {
-    if value.is_nan() {
-        Err("the number of nodes is missing".into())
-    } else if value < 0.0 || value > MAX_INDEX as f64 {
-        Err(format!("{value} is not a number of nodes"))
-    } else {
-        Ok(value as usize)
     }
 }

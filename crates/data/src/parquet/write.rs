@@ -23,6 +23,7 @@ use crate::atomic::write_atomic;
 use crate::columns as c;
 use crate::dataset::{Dataset, Splits};
 use crate::error::{DataError, Result};
+use crate::stored_schema::StoredSchema;
 
 /// A row group ends when it holds this many nodes and edges, or this many graphs.
 const GROUP_VALUES: usize = 1 << 20;
@@ -59,13 +60,13 @@ pub(crate) fn write(dataset: &Dataset, path: &Path) -> Result<()> {
 }
 
 fn properties(dataset: &Dataset) -> WriterProperties {
-    let schema = serde_json::json!({ "format_version": c::FORMAT_VERSION, "schema": dataset.schema() });
+    let schema = StoredSchema::new(dataset.schema()).to_line();
     WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1).expect("level 1 exists")))
         // Nobody filters graphs by the smallest node index of a page.
         .set_statistics_enabled(EnabledStatistics::None)
         .set_created_by(concat!("graph-transformer ", env!("CARGO_PKG_VERSION")).into())
-        .set_key_value_metadata(Some(vec![KeyValue::new(c::SCHEMA_KEY.into(), schema.to_string())]))
+        .set_key_value_metadata(Some(vec![KeyValue::new(c::SCHEMA_KEY.into(), schema)]))
         .build()
 }
 

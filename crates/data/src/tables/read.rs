@@ -10,12 +10,12 @@ use gt_graph::{FeatureRows, GraphParts, GraphStore, Layout, Level, MISSING_CLASS
 
 use super::mapping::TableMapping;
 use super::table::{Column, Kind, Table};
-use super::write::Sidecar;
 use super::{TablePaths, schema_path};
 use crate::columns as c;
 use crate::dataset::{Dataset, Extra, Splits};
 use crate::error::{DataError, Result};
 use crate::schema::{FeatureSchema, Schema, TargetColumn, TargetSchema, Vocabulary};
+use crate::stored_schema::StoredSchema;
 
 /// Reads tables of nodes and edges, and of graphs where there is one.
 ///
@@ -27,10 +27,10 @@ pub fn read_tables(paths: &TablePaths, mapping: &TableMapping) -> Result<Dataset
     let graphs = paths.graphs.as_deref().filter(|p| p.exists()).map(Table::read).transpose()?;
     let tables: Vec<&Table> = [Some(&nodes), Some(&edges), graphs.as_ref()].into_iter().flatten().collect();
     mapping.check(&tables)?;
-    let sidecar = Sidecar::find(&nodes, &schema_path(&paths.nodes))?.filter(|_| mapping.is_default());
+    let stored = find_schema(&nodes, &schema_path(&paths.nodes))?.filter(|_| mapping.is_default());
 
     let ids = Ids::new(&nodes, &edges, graphs.as_ref(), mapping)?;
-    let mut roles = Roles::new(mapping, sidecar.as_ref(), &nodes, &edges, graphs.as_ref())?;
+    let mut roles = Roles::new(mapping, stored.as_ref(), &nodes, &edges, graphs.as_ref())?;
     let node = roles.features(&nodes, Level::Node, ids.node_columns.clone())?;
     let edge = roles.features(&edges, Level::Edge, ids.edge_columns.clone())?;
 
@@ -56,8 +56,7 @@ pub fn read_tables(paths: &TablePaths, mapping: &TableMapping) -> Result<Dataset
         Level::Edge => ids.edges.rows.clone(),
     };
     if let Some((table, level, columns)) = roles.targets {
-        schema.target =
-            Some(set_targets(&mut store, table, level, &columns, &order(level), mapping, sidecar.as_ref())?);
+        schema.target = Some(set_targets(&mut store, table, level, &columns, &order(level), mapping, stored.as_ref())?);
     }
     let encodings = read_encodings(&nodes, &ids.nodes.rows)?;
     store.set_encodings(encodings).map_err(|e| DataError::file(&paths.nodes, e.to_string()))?;
@@ -68,11 +67,11 @@ pub fn read_tables(paths: &TablePaths, mapping: &TableMapping) -> Result<Dataset
     let mut extras = Vec::new();
     if let Some(table) = &graphs {
         for &column in &roles.extras {
-            extras.push(read_extra(table, column, &ids.graph_rows, sidecar.as_ref())?);
+            extras.push(read_extra(table, column, &ids.graph_rows, stored.as_ref())?);
         }
     }
-    if let Some(sidecar) = sidecar {
-        schema = sidecar.schema;
+    if let Some(stored) = stored {
+        schema = stored.schema;
     }
     Dataset::from_file(&paths.nodes, Some(schema), store, splits, extras)
 }
@@ -310,12 +309,12 @@ struct Roles<'a> {
 impl<'a> Roles<'a> {
     fn new(
         mapping: &'a TableMapping,
-        sidecar: Option<&'a Sidecar>,
+        stored: Option<&'a StoredSchema>,
         nodes: &'a Table,
         edges: &'a Table,
         graphs: Option<&'a Table>,
     ) -> Result<Self> {
-        let schema = sidecar.map(|s| &s.schema);
+        let schema = stored.map(|s| &s.schema);
         let tables: Vec<(&Table, Level)> =
             graphs.map(|g| (g, Level::Graph)).into_iter().chain([(nodes, Level::Node), (edges, Level::Edge)]).collect();
         let wanted: Vec<String> = match schema {
@@ -523,9 +522,9 @@ fn set_targets(
     columns: &[usize],
     rows: &[usize],
     mapping: &TableMapping,
-    sidecar: Option<&Sidecar>,
+    stored: Option<&StoredSchema>,
 ) -> Result<TargetSchema> {
-    let declared = sidecar.and_then(|s| s.schema.target.as_ref());
+    let declared = stored.and_then(|s| s.schema.target.as_ref());
     let real = |at: usize| {
         let column = &table.columns[at];
         mapping.continuous.contains(&column.name) || column.kind() == Kind::Real
@@ -611,9 +610,9 @@ fn read_split(table: &Table, level: Level, at: usize, rows: &[usize]) -> Result<
     Ok(splits)
 }
 
-fn read_extra(table: &Table, at: usize, rows: &[usize], sidecar: Option<&Sidecar>) -> Result<Extra> {
+fn read_extra(table: &Table, at: usize, rows: &[usize], stored: Option<&StoredSchema>) -> Result<Extra> {
     let column = &table.columns[at];
-    let declared = sidecar.and_then(|s| s.extras.get(&column.name)).map(String::as_str);
+    let declared = stored.and_then(|s| s.extras.get(&column.name)).map(String::as_str);
     let kind = match declared {
         Some("integer") => Kind::Integer,
         Some("real") => Kind::Real,
@@ -639,16 +638,14 @@ fn read_extra(table: &Table, at: usize, rows: &[usize], sidecar: Option<&Sidecar
     Ok(Extra { name: column.name.clone(), values })
 }
 
-impl Sidecar {
-    /// The schema of tables that this project wrote: in the metadata of a Parquet table, or beside a CSV table.
-    fn find(nodes: &Table, beside: &Path) -> Result<Option<Self>> {
-        let (text, path) = match &nodes.schema {
-            Some(text) => (text.clone(), nodes.path.as_path()),
-            None if nodes.path.extension().is_some_and(|e| e != "parquet") && beside.exists() => {
-                (std::fs::read_to_string(beside).map_err(|e| DataError::io(beside, e))?, beside)
-            }
-            None => return Ok(None),
-        };
-        Self::parse(&text, path).map(Some)
-    }
+/// The schema of tables that this project wrote: in the metadata of a Parquet table, or beside a CSV table.
+fn find_schema(nodes: &Table, beside: &Path) -> Result<Option<StoredSchema>> {
+    let (text, path) = match &nodes.schema {
+        Some(text) => (text.clone(), nodes.path.as_path()),
+        None if nodes.path.extension().is_some_and(|e| e != "parquet") && beside.exists() => {
+            (std::fs::read_to_string(beside).map_err(|e| DataError::io(beside, e))?, beside)
+        }
+        None => return Ok(None),
+    };
+    StoredSchema::parse(&text, path).map(Some)
 }

@@ -1,6 +1,5 @@
 //! Data sets to tables.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +12,6 @@ use arrow_array::{Array, ArrayRef, Float32Array, Int64Array, ListArray, RecordBa
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field, Schema as ArrowSchema};
 use gt_graph::{FeatureRows, GraphRef, Level, MISSING_CLASS, TargetRows};
-use serde::{Deserialize, Serialize};
 
 use super::{TablePaths, schema_path};
 use crate::atomic::Prepared;
@@ -21,32 +19,8 @@ use crate::columns as c;
 use crate::dataset::Dataset;
 use crate::error::{DataError, Result};
 use crate::scalar::Scalar;
-use crate::schema::{FeatureSchema, Schema};
-
-/// What tables alone cannot say: vocabularies, kinds of columns.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Sidecar {
-    format_version: u32,
-    pub(super) schema: Schema,
-    /// Kinds of the carried columns: `text`, `integer`, `real` or `boolean`.
-    #[serde(default)]
-    pub(super) extras: BTreeMap<String, String>,
-}
-
-impl Sidecar {
-    pub(super) fn parse(text: &str, path: &Path) -> Result<Self> {
-        let sidecar: Self =
-            serde_json::from_str(text).map_err(|e| DataError::file(path, format!("the schema is damaged: {e}")))?;
-        if sidecar.format_version > c::FORMAT_VERSION {
-            let version = sidecar.format_version;
-            return Err(DataError::file(
-                path,
-                format!("it was written in format {version}, this program reads up to {}", c::FORMAT_VERSION),
-            ));
-        }
-        Ok(sidecar)
-    }
-}
+use crate::schema::FeatureSchema;
+use crate::stored_schema::StoredSchema;
 
 /// Writes `NAME_nodes`, `NAME_edges` and `NAME_graphs`, and the schema beside CSV tables.
 pub(crate) fn write(dataset: &Dataset, path: &Path) -> Result<()> {
@@ -59,21 +33,18 @@ pub(crate) fn write(dataset: &Dataset, path: &Path) -> Result<()> {
         _ => "real",
     };
     let extras = dataset.extras().iter().filter(|e| Scalar::has_text(e.values.data_type()));
-    let sidecar = Sidecar {
-        format_version: c::FORMAT_VERSION,
-        schema: dataset.schema().clone(),
-        extras: extras.map(|e| (e.name.clone(), kind(&e.values).to_owned())).collect(),
-    };
-    let sidecar = serde_json::to_string_pretty(&sidecar).expect("a schema is plain data");
+    let mut stored = StoredSchema::new(dataset.schema());
+    stored.extras = extras.map(|e| (e.name.clone(), kind(&e.values).to_owned())).collect();
+    let stored = stored.to_line();
     let graphs_path = paths.graphs.expect("named beside the nodes");
     let mut files = vec![
-        nodes_table(dataset).write(&paths.nodes, Some(&sidecar))?,
+        nodes_table(dataset).write(&paths.nodes, Some(&stored))?,
         edges_table(dataset).write(&paths.edges, None)?,
         graphs_table(dataset).write(&graphs_path, None)?,
     ];
     if path.extension().is_none_or(|e| e != "parquet") {
         let beside = schema_path(path);
-        files.push(Prepared::write(&beside, |out| writeln!(out, "{sidecar}").map_err(|e| DataError::io(&beside, e)))?);
+        files.push(Prepared::write(&beside, |out| writeln!(out, "{stored}").map_err(|e| DataError::io(&beside, e)))?);
     }
     files.into_iter().try_for_each(Prepared::commit)
 }

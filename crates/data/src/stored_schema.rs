@@ -1,0 +1,47 @@
+//! The schema as files carry it: in Parquet's metadata, in the first record of JSON lines, beside CSV tables.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{DataError, Result};
+use crate::schema::Schema;
+
+/// Version of the layout that this program writes, and the newest it reads.
+const FORMAT_VERSION: u32 = 1;
+
+/// A schema with the version of the layout it belongs to.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct StoredSchema {
+    format_version: u32,
+    pub(crate) schema: Schema,
+    /// Kinds of the carried columns (`text`, `integer`, `real` or `boolean`), where the format cannot tell.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) extras: BTreeMap<String, String>,
+}
+
+impl StoredSchema {
+    pub(crate) fn new(schema: &Schema) -> Self {
+        Self { format_version: FORMAT_VERSION, schema: schema.clone(), extras: BTreeMap::new() }
+    }
+
+    /// Reads what a writer of this project left in a file.
+    pub(crate) fn parse(text: &str, path: &Path) -> Result<Self> {
+        let stored: Self = serde_json::from_str(text)
+            .map_err(|e| DataError::file(path, format!("the schema in it is damaged: {e}")))?;
+        if stored.format_version > FORMAT_VERSION {
+            let version = stored.format_version;
+            let message = format!(
+                "it was written in format {version}, this program reads up to {FORMAT_VERSION}; use a newer one"
+            );
+            return Err(DataError::file(path, message));
+        }
+        Ok(stored)
+    }
+
+    /// One line of JSON.
+    pub(crate) fn to_line(&self) -> String {
+        serde_json::to_string(self).expect("a schema is plain data")
+    }
+}
