@@ -145,7 +145,7 @@ fn damaged_tables_are_refused_or_checked() {
     }
     let nodes = folder.path().join("y_nodes.parquet");
     write(&make(&shape(), 4), &nodes).unwrap();
-    torture(&nodes, &nodes, CORRUPTIONS / 4, true);
+    torture(&nodes, &nodes, CORRUPTIONS, true);
 }
 
 #[test]
