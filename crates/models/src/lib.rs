@@ -3,6 +3,7 @@
 mod initialise;
 mod names;
 mod published;
+pub mod torch;
 mod weights;
 
 pub use initialise::initialise;
