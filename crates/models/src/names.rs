@@ -17,6 +17,7 @@ pub fn parameter_name(network: &Network, role: Role) -> String {
             format!("embedding_{}{float}.{}", letter(stream), part(p))
         }
         Role::MultiHot(stream) => format!("embedding_{}_words.weight", letter(stream)),
+        Role::InputBias(stream) => format!("embedding_{}.bias", letter(stream)),
         Role::Laplacian(p) => format!("embedding_lap_pos_enc.{}", part(p)),
         Role::RandomWalk(p) => format!("embedding_rw_pos_enc.{}", part(p)),
         Role::Roles => "embedding_wl_pos_enc.weight".into(),

@@ -1,7 +1,6 @@
 //! The published configurations of the Graph Transformer: ten layers, eight heads, about half a million parameters.
 
-use gt_graph::Level;
-use gt_nn::{Channels, Input, Loss, Network, Norm, Readout};
+use gt_nn::{Channels, Input, Loss, Network, Norm, Readout, Reads};
 
 /// The data sets of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,10 +43,7 @@ impl PublishedSet {
             PublishedSet::Cluster => (7, 6),
         };
         Network {
-            channels: Channels::new(width, 8),
-            layers: 10,
             norm,
-            residual: true,
             edge_stream: zinc,
             node: Input {
                 categorical: vec![types],
@@ -56,9 +52,9 @@ impl PublishedSet {
                 ..Default::default()
             },
             edge: Input { categorical: if zinc { vec![4] } else { vec![] }, ..Default::default() },
-            level: if zinc { Level::Graph } else { Level::Node },
-            readout: Readout::Mean,
+            reads: if zinc { Reads::Graphs(Readout::Mean) } else { Reads::Nodes },
             head: vec![width / 2, width / 4, outputs],
+            ..Network::new(Channels::new(width, 8), 10)
         }
     }
 

@@ -11,7 +11,7 @@ use gt_graph::{
 };
 use gt_models::parameter_name;
 use gt_nn::cpu::{Adam, Edges, Engine, Isa};
-use gt_nn::{Channels, Input, Loss, Network, Norm, Readout, Real, Stream};
+use gt_nn::{Channels, Input, Loss, Network, Norm, Readout, Reads, Real, Stream};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 
@@ -68,8 +68,6 @@ impl Fixture {
         let pe = self.config["pe"].as_str().unwrap();
         let edge_types = self.int("n_edge_types");
         Network {
-            channels: Channels::new(d, self.int("heads")),
-            layers: self.int("n_layers"),
             norm: if self.config["norm"] == "bn" { Norm::Batch } else { Norm::Layer },
             residual: self.config["residual"].as_bool().unwrap(),
             edge_stream: self.edge_model(),
@@ -84,9 +82,9 @@ impl Fixture {
                 constant: edge_types == 0,
                 ..Default::default()
             },
-            level: if self.graph_task() { Level::Graph } else { Level::Node },
-            readout: Readout::Mean,
+            reads: if self.graph_task() { Reads::Graphs(Readout::Mean) } else { Reads::Nodes },
             head: vec![d / 2, d / 4, self.int("n_out")],
+            ..Network::new(Channels::new(d, self.int("heads")), self.int("n_layers"))
         }
     }
 

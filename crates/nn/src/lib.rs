@@ -9,6 +9,6 @@ mod real;
 
 pub use channels::Channels;
 pub use loss::Loss;
-pub use network::{Input, Network, Norm, Readout};
+pub use network::{Clamp, Gate, Input, Jump, Network, Norm, Readout, Reads};
 pub use parameters::{Parameter, Parameters, Part, Role, Stream};
 pub use real::Real;

@@ -26,6 +26,59 @@ pub enum Readout {
     Max,
 }
 
+/// Which rows the head predicts for, and what it reads of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// Graphs, out of their nodes.
+    Graphs(Readout),
+    /// Nodes.
+    Nodes,
+    /// Edges, out of their stream.
+    Edges,
+    /// Pairs of nodes (the edges, unless others are asked for), out of source and target side by side.
+    Pairs,
+}
+
+impl Reads {
+    /// What a prediction belongs to.
+    pub fn level(self) -> Level {
+        match self {
+            Reads::Graphs(_) => Level::Graph,
+            Reads::Nodes => Level::Node,
+            Reads::Edges | Reads::Pairs => Level::Edge,
+        }
+    }
+}
+
+/// Which layers the head reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Jump {
+    /// The last one.
+    Last,
+    /// All of them, side by side.
+    Concat,
+    /// The sum of all.
+    Sum,
+}
+
+/// How an edge's projected features p enter the score of its end nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// Channel by channel, s = q·k/√d_k·p, as in the published code.
+    PerChannel,
+    /// The scalar product times each channel, s = (Σ q·k)/√d_k·p, as in the paper's eq. 12.
+    Scalar,
+}
+
+/// What is kept from growing in the softmax.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clamp {
+    /// The logits, to −5..5, as in the published code.
+    Logits,
+    /// Their exponentials, to at most 5, as in the paper's text.
+    Exponentials,
+}
+
 /// What a row of nodes or edges brings along; all of it is embedded and added up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Input {
@@ -43,10 +96,12 @@ pub struct Input {
     pub roles: Option<usize>,
     /// The constant 1 through a linear layer, for streams without any feature.
     pub constant: bool,
+    /// One more vector that is added to every row, as in the paper's eq. 1; the published code's embeddings have none.
+    pub bias: bool,
 }
 
 /// An attention network: input, layers of attention and feed-forward, head.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Network {
     /// Width and heads of the streams.
     pub channels: Channels,
@@ -58,14 +113,76 @@ pub struct Network {
     pub residual: bool,
     /// Whether edges carry a stream of their own that gates the attention.
     pub edge_stream: bool,
+    /// How it gates it.
+    pub gate: Gate,
+    /// What the softmax clamps.
+    pub clamp: Clamp,
+    /// Whether an edge and its reverse share one representation: the mean of both directions, wherever the stream takes something in.
+    pub symmetric_edges: bool,
+    /// Share of the values that are dropped in training: attended values before their projection, and hidden values of the feed-forward layers.
+    pub dropout: f64,
+    /// Share of the nodes' embedded features (not encodings) that are dropped in training.
+    pub input_dropout: f64,
     /// Input of the nodes.
     pub node: Input,
     /// Input of the edges, where they carry a stream.
     pub edge: Input,
-    /// What is predicted for: graphs or nodes.
-    pub level: Level,
-    /// How nodes become graphs.
-    pub readout: Readout,
+    /// What the head reads.
+    pub reads: Reads,
+    /// Which layers the head reads.
+    pub jump: Jump,
     /// Widths of the head's layers after the first input, the last being the output; ReLU between.
     pub head: Vec<usize>,
+}
+
+impl Network {
+    /// A network with batch normalisation and residuals on one constant input, whose only head layer predicts one number per graph from the mean of its nodes. Change what differs:
+    ///
+    /// ```
+    /// use gt_nn::{Channels, Input, Network, Norm, Parameters};
+    ///
+    /// let node = Input { categorical: vec![28], ..Default::default() };
+    /// let network = Network { norm: Norm::Layer, node, ..Network::new(Channels::new(64, 8), 10) };
+    /// assert_eq!(Parameters::new(&network).list()[0].shape(), [28, 64]);
+    /// ```
+    pub fn new(channels: Channels, layers: usize) -> Self {
+        Self {
+            channels,
+            layers,
+            norm: Norm::Batch,
+            residual: true,
+            edge_stream: false,
+            gate: Gate::PerChannel,
+            clamp: Clamp::Logits,
+            symmetric_edges: false,
+            dropout: 0.0,
+            input_dropout: 0.0,
+            node: Input { constant: true, ..Default::default() },
+            edge: Input::default(),
+            reads: Reads::Graphs(Readout::Mean),
+            jump: Jump::Last,
+            head: vec![1],
+        }
+    }
+
+    /// Numbers per row that the head predicts.
+    pub fn outputs(&self) -> usize {
+        *self.head.last().expect("a head has an output")
+    }
+
+    /// Streams side by side in a row that the head reads.
+    pub(crate) fn head_streams(&self) -> usize {
+        let layers = if self.jump == Jump::Concat { self.layers.max(1) } else { 1 };
+        if self.reads == Reads::Pairs { 2 * layers } else { layers }
+    }
+
+    /// Whether the head reads a layer's output (0 is the embedded input).
+    pub(crate) fn head_reads(&self, layer: usize) -> bool {
+        layer == self.layers || (self.jump != Jump::Last && layer > 0)
+    }
+
+    /// Whether the last layer's edge stream is read by anything.
+    pub(crate) fn last_edges_read(&self) -> bool {
+        self.edge_stream && self.reads == Reads::Edges
+    }
 }

@@ -30,6 +30,8 @@ pub enum Role {
     Linear(Stream, Part),
     /// Linear layer of the multi-hot feature.
     MultiHot(Stream),
+    /// The vector that is added to every row of an input.
+    InputBias(Stream),
     /// Linear layer of the Laplacian coordinates.
     Laplacian(Part),
     /// Linear layer of the random-walk coordinates.
@@ -58,6 +60,8 @@ pub enum Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Axis {
     Stream(Channels),
+    /// Several streams side by side.
+    Streams(Channels, usize),
     Plain(usize),
 }
 
@@ -65,6 +69,7 @@ impl Axis {
     fn width(self) -> usize {
         match self {
             Axis::Stream(channels) => channels.width(),
+            Axis::Streams(channels, count) => count * channels.width(),
             Axis::Plain(width) => width,
         }
     }
@@ -72,6 +77,7 @@ impl Axis {
     fn padded(self) -> usize {
         match self {
             Axis::Stream(channels) => channels.padded_width(),
+            Axis::Streams(channels, count) => count * channels.padded_width(),
             Axis::Plain(width) => padded(width),
         }
     }
@@ -79,6 +85,9 @@ impl Axis {
     fn place(self, at: usize) -> usize {
         match self {
             Axis::Stream(channels) => channels.place(at),
+            Axis::Streams(channels, _) => {
+                at / channels.width() * channels.padded_width() + channels.place(at % channels.width())
+            }
             Axis::Plain(_) => at,
         }
     }
@@ -206,12 +215,22 @@ pub(crate) struct Layer {
     pub(crate) edge: Half,
 }
 
+impl Layer {
+    pub(crate) fn half(&self, stream: Stream) -> &Half {
+        match stream {
+            Stream::Node => &self.node,
+            Stream::Edge => &self.edge,
+        }
+    }
+}
+
 /// Regions of an input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InputRegions {
     pub(crate) embeddings: Vec<Region>,
     pub(crate) linear: Option<Affine>,
     pub(crate) multi_hot: Option<Region>,
+    pub(crate) bias: Option<Region>,
     pub(crate) laplacian: Option<Affine>,
     pub(crate) random_walk: Option<Affine>,
     pub(crate) roles: Option<Region>,
@@ -251,7 +270,7 @@ impl Parameters {
             let layer = layout.layer(network, index, stream);
             layout.layers.push(layer);
         }
-        let mut input = stream;
+        let mut input = Axis::Streams(network.channels, network.head_streams());
         for (index, &width) in network.head.iter().enumerate() {
             let output = Axis::Plain(width);
             let affine = layout.affine(input, output, |part| Role::Head(index, part));
@@ -290,9 +309,7 @@ impl Parameters {
     }
 
     fn matrix(&mut self, input: Axis, output: Axis, role: Role) -> Region {
-        // A plain input is as tall as it is; only what is a product's width needs padding.
-        let rows = if let Axis::Plain(width) = input { padded(width) } else { input.padded() };
-        let region = self.region(rows, output.padded());
+        let region = self.region(input.padded(), output.padded());
         let form = Form::Matrix { input, output, stride: output.padded(), column: 0 };
         self.list.push(Parameter { role, offset: region.offset, form });
         region
@@ -319,6 +336,7 @@ impl Parameters {
                 .collect(),
             linear: (linear > 0).then(|| self.affine(Axis::Plain(linear), channels, |part| Role::Linear(stream, part))),
             multi_hot: input.multi_hot.map(|size| self.rows(size, channels, Role::MultiHot(stream))),
+            bias: input.bias.then(|| self.vector(channels, Role::InputBias(stream))),
             laplacian: (input.laplacian > 0)
                 .then(|| self.affine(Axis::Plain(input.laplacian), channels, Role::Laplacian)),
             random_walk: (input.random_walk > 0)

@@ -2,9 +2,9 @@
 
 mod support;
 
-use gt_graph::{GraphBatch, Level};
+use gt_graph::GraphBatch;
 use gt_nn::cpu::{Edges, Engine, Isa};
-use gt_nn::{Input, Loss, Network, Norm, Readout};
+use gt_nn::{Input, Loss, Network, Norm, Readout, Reads};
 use support::{Rng, Shape, WIDTHS, batch, fill, mixed, network, random_graphs};
 
 const STEP: f64 = 1e-6;
@@ -82,18 +82,18 @@ fn gradients_fit_for_every_readout_level_and_loss_with_missing_labels() {
     let losses =
         [Loss::L1, Loss::Mse, Loss::CrossEntropy { weighted: false }, Loss::CrossEntropy { weighted: true }, Loss::Bce];
     let places = [
-        (Level::Graph, Readout::Mean),
-        (Level::Graph, Readout::Sum),
-        (Level::Graph, Readout::Max),
-        (Level::Node, Readout::Mean),
+        Reads::Graphs(Readout::Mean),
+        Reads::Graphs(Readout::Sum),
+        Reads::Graphs(Readout::Max),
+        Reads::Nodes,
+        Reads::Pairs,
     ];
     for (number, loss) in losses.into_iter().enumerate() {
-        for (level, readout) in places {
+        for reads in places {
             for missing in [0.0, 0.3] {
                 let norm = [Norm::Batch, Norm::Layer][number % 2];
-                let network =
-                    Network { layers: 1, norm, level, readout, head: vec![5, 3], ..network(4, 2, number % 2 == 0) };
-                check_mixed(&format!("{loss:?}, {level:?}, {readout:?}, missing {missing}"), &network, loss, missing);
+                let network = Network { layers: 1, norm, reads, head: vec![5, 3], ..network(4, 2, number % 2 == 0) };
+                check_mixed(&format!("{loss:?}, {reads:?}, missing {missing}"), &network, loss, missing);
             }
         }
     }
@@ -117,6 +117,7 @@ fn gradients_fit_for_every_input() {
             random_walk: 4,
             roles: Some(3),
             constant: false,
+            bias: true,
         },
     ];
     let edges = [
@@ -128,7 +129,7 @@ fn gradients_fit_for_every_input() {
             let network = Network {
                 layers: 1,
                 norm: Norm::Layer,
-                readout: Readout::Sum,
+                reads: Reads::Graphs(Readout::Sum),
                 node: node.clone(),
                 edge: edge.clone(),
                 ..network(6, 2, true)
@@ -188,7 +189,7 @@ fn gradients_fit_for_every_kind_of_batch() {
     for (name, graphs) in &batches {
         for norm in [Norm::Batch, Norm::Layer] {
             for (edge_stream, readout) in [(true, Readout::Mean), (false, Readout::Max)] {
-                let network = Network { norm, readout, ..network(6, 3, edge_stream) };
+                let network = Network { norm, reads: Reads::Graphs(readout), ..network(6, 3, edge_stream) };
                 for edges in [Edges::Sparse, Edges::Full] {
                     let batch = batch(&network, graphs, Loss::Mse, 0.0, 23);
                     let name = format!("{name}, {norm:?}, edge stream {edge_stream}, {edges:?}");
@@ -203,7 +204,7 @@ fn gradients_fit_for_every_kind_of_batch() {
 fn gradients_fit_for_batches_of_several_parts() {
     let graphs = random_graphs(25, 80, 5, 40);
     for (norm, edge_stream) in [(Norm::Batch, true), (Norm::Batch, false), (Norm::Layer, true)] {
-        let network = Network { norm, readout: Readout::Sum, ..network(6, 3, edge_stream) };
+        let network = Network { norm, reads: Reads::Graphs(Readout::Sum), ..network(6, 3, edge_stream) };
         let batch = batch(&network, &graphs, Loss::Mse, 0.1, 27);
         let largest = check(&format!("{norm:?}"), &network, &batch, Edges::Sparse, Loss::Mse, 3);
         assert!(largest > 1e-3, "{norm:?}: largest gradient {largest:e}");

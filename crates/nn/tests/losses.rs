@@ -4,9 +4,9 @@
 
 mod support;
 
-use gt_graph::{GraphBatch, Level, MISSING_CLASS, TargetRows};
+use gt_graph::{GraphBatch, MISSING_CLASS, TargetRows};
 use gt_nn::cpu::{Edges, Engine, Isa};
-use gt_nn::{Loss, Network, Norm, Part, Role};
+use gt_nn::{Loss, Network, Norm, Part, Reads, Role};
 use support::{batch, fill, mixed, network};
 
 const LOSSES: [Loss; 5] =
@@ -15,7 +15,7 @@ const WIDTH: usize = 6;
 const OUTPUTS: usize = 3;
 
 fn perceptron() -> Network {
-    Network { norm: Norm::Layer, level: Level::Node, head: vec![OUTPUTS], ..network(WIDTH, 2, true) }
+    Network { norm: Norm::Layer, reads: Reads::Nodes, head: vec![OUTPUTS], ..network(WIDTH, 2, true) }
 }
 
 /// Loss and dy of outputs `[rows, OUTPUTS]`.

@@ -2,9 +2,9 @@
 
 mod support;
 
-use gt_graph::{GraphBatch, Level};
+use gt_graph::GraphBatch;
 use gt_nn::cpu::{Edges, Engine, Isa};
-use gt_nn::{Input, Loss, Network, Norm, Readout, Real, Stream};
+use gt_nn::{Input, Loss, Network, Norm, Readout, Reads, Real, Stream};
 use support::{Rng, Shape, WIDTHS, batch, fill, mixed, network, random_graphs};
 
 const TOLERANCE: f64 = 2e-5;
@@ -58,7 +58,7 @@ fn agree(what: &str, network: &Network, batch: &GraphBatch) {
 fn on_nodes(width: usize, heads: usize, edge_stream: bool) -> Network {
     // With a single channel, normalising it over itself would leave only β.
     let norm = if width > 1 && heads % 2 == 1 { Norm::Layer } else { Norm::Batch };
-    Network { norm, level: Level::Node, ..network(width, heads, edge_stream) }
+    Network { norm, reads: Reads::Nodes, ..network(width, heads, edge_stream) }
 }
 
 fn gradients<T: Real>(engine: &Engine<T>) -> Vec<T> {
@@ -81,7 +81,7 @@ fn instruction_sets_agree_for_every_width_and_number_of_heads() {
                 let what = format!("{width}/{heads}, edge stream {edge_stream}, {name}");
                 let on_nodes = on_nodes(width, heads, edge_stream);
                 agree(&what, &on_nodes, &batch(&on_nodes, graphs, Loss::Mse, 0.0, 97));
-                let on_graphs = Network { level: Level::Graph, readout: Readout::Mean, ..on_nodes };
+                let on_graphs = Network { reads: Reads::Graphs(Readout::Mean), ..on_nodes };
                 agree(&what, &on_graphs, &batch(&on_graphs, graphs, Loss::Mse, 0.0, 97));
             }
         }
@@ -171,14 +171,16 @@ fn fresh<T: Real>(engine: &Engine<T>, isa: Isa) -> Engine<T> {
 fn batches_of_other_sizes_leave_no_trace() {
     for isa in isas() {
         for norm in [Norm::Batch, Norm::Layer, Norm::None] {
-            for (edge_stream, level) in [(true, Level::Graph), (false, Level::Node), (true, Level::Node)] {
-                let network = Network { norm, level, ..network(12, 3, edge_stream) };
+            for (edge_stream, reads) in
+                [(true, Reads::Graphs(Readout::Mean)), (false, Reads::Nodes), (true, Reads::Nodes)]
+            {
+                let network = Network { norm, reads, ..network(12, 3, edge_stream) };
                 let make = |graphs: &[Shape]| batch(&network, graphs, Loss::Mse, 0.0, 113);
                 let large = make(&random_graphs(127, 120, 10, 40));
                 let others = [make(&mixed()), make(&[Shape::new(1, &[])]), make(&random_graphs(131, 50, 2, 30))];
                 let mut used = filled::<f32>(&network, isa);
                 for (number, other) in others.iter().enumerate() {
-                    let what = format!("{}, {norm:?}, {edge_stream}, {level:?}, batch {number}", isa.name());
+                    let what = format!("{}, {norm:?}, {edge_stream}, {reads:?}, batch {number}", isa.name());
                     used.train(&large, Edges::Sparse, Loss::Mse, large.target().unwrap());
                     let mut new = fresh(&used, isa);
                     let expected = new.predict(other, Edges::Sparse);

@@ -170,7 +170,7 @@ fn linear_flops(network: &Network, batch: &GraphBatch, edges: usize, train: bool
     let passes = if train { 3.0 } else { 1.0 };
     let attention = passes * layers * (n * 6.0 * d * d + e * 2.0 * d * d);
     let halves = passes * layers * n * half + edge_halves * e * half;
-    let rows = if network.level == gt_graph::Level::Graph { batch.num_graphs() as f64 } else { n };
+    let rows = if network.reads.level() == gt_graph::Level::Graph { batch.num_graphs() as f64 } else { n };
     let mut input = d;
     let mut head = 0.0;
     for &width in &network.head {

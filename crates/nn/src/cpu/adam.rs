@@ -73,23 +73,29 @@ impl<T: Real> Engine<T> {
         norm
     }
 
-    /// Ranges of the parameters that a gradient can reach: all but the last layer's edge stream after its attention.
-    fn reached(&self) -> Vec<std::ops::Range<usize>> {
-        let all = 0..self.values.len();
+    /// Ranges of the parameters that a gradient can reach: all but the last layer's edge stream after its attention, where nothing reads it.
+    fn reached(&self) -> [std::ops::Range<usize>; 2] {
+        let end = self.values.len();
         match self.layout.layers.last() {
-            Some(layer) if self.network.edge_stream => {
+            Some(layer) if self.network.edge_stream && !self.network.last_edges_read() => {
                 let first = layer.edge.output.weight.range().start;
-                let last = self.layout.head.first().map_or(all.end, |affine| affine.weight.range().start);
-                vec![0..first, last..all.end]
+                let last = self.layout.head.first().map_or(end, |affine| affine.weight.range().start);
+                [0..first, last..end]
             }
-            _ => vec![all],
+            _ => [0..end, end..end],
         }
     }
 }
 
-/// √Σg², over fixed chunks.
+/// √Σg², in sixteen sums that do not wait for each other; the array is padded to whole registers.
 fn norm<T: Real>(gradient: &[T]) -> f64 {
-    gradient.chunks(CHUNK).map(|chunk| chunk.iter().map(|g| g.to_f64() * g.to_f64()).sum::<f64>()).sum::<f64>().sqrt()
+    let mut sums = [0.0; LANES];
+    for values in gradient.as_chunks::<LANES>().0 {
+        for (sum, g) in sums.iter_mut().zip(values) {
+            *sum += g.to_f64() * g.to_f64();
+        }
+    }
+    sums.iter().sum::<f64>().sqrt()
 }
 
 struct Update<'a, T> {

@@ -1,245 +1,411 @@
-//! The head: readout of graphs where graphs are predicted, then a multi-layer perceptron.
+//! The head: what it reads of the streams, then a multi-layer perceptron.
 //!
-//! Readout: mean, sum or largest value of a graph's nodes. Perceptron: x ← ReLU(x·W + b), the last layer without ReLU.
+//! It reads the nodes or edges of the last layer, or of all layers side by side or added up (jumping knowledge, Xu et al. 2018). For graphs nodes become one row: their mean, sum
+//! or largest value. For pairs the rows of source and target stand side by side. Perceptron: x ← ReLU(x·W + b), the last layer without ReLU.
 
-use gt_graph::Level;
+use std::ops::Range;
+
+use gt_graph::{GraphBatch, TargetRows};
+use rayon::prelude::*;
 
 use super::buffer::Buffer;
 use super::columns::add_column_sums;
 use super::engine::Engine;
 use super::plan::{Divide, Extent, Span, divisible, for_parts};
 use super::product::{Epilogue, product, product_tn};
+use super::stage::with_parts;
 use super::tile::{Tile, TileMut};
+use super::workspace::PartState;
+use crate::Stream;
 use crate::channels::padded;
-use crate::network::{Network, Norm, Readout};
+use crate::loss::{Loss, LossMemory};
+use crate::network::{Jump, Network, Norm, Readout, Reads};
 use crate::real::Real;
 
 /// What the head keeps.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Activations<T> {
-    /// The last layer's nodes, normalised. `[nodes, d]`
-    nodes: Buffer<T>,
-    /// One row per graph. `[graphs, d]`
-    pooled: Buffer<T>,
+    /// Normalised nodes or edges of the layers that are read. `[nodes or edges, layers·d]`
+    source: Buffer<T>,
+    /// A row per graph or pair, where those are predicted for. `[rows, streams·d]`
+    joined: Buffer<T>,
+    /// The node of each graph and channel that is largest.
+    largest: Vec<u32>,
     /// Output of each layer.
     layers: Vec<Buffer<T>>,
     /// Gradient of the output.
     doutput: Buffer<T>,
     /// Gradients between layers.
     dlayers: [Buffer<T>; 2],
+    /// Gradient of `source`.
+    dsource: Buffer<T>,
     rows: usize,
+    loss: LossMemory,
 }
 
 impl<T: Real> Activations<T> {
-    pub(crate) fn size(&mut self, network: &Network, graphs: usize, rows: usize, train: bool) {
-        self.rows = rows;
+    /// `counts`: graphs, nodes, edges of the stream, pairs.
+    pub(crate) fn size(&mut self, network: &Network, counts: [usize; 4], train: bool) {
+        let [graphs, nodes, edges, pairs] = counts;
         let d = network.channels.padded_width();
-        self.pooled.size(if network.level == Level::Graph { graphs * d } else { 0 });
+        let (source, joined) = (source_width(network), network.head_streams() * d);
+        let (rows, sources, joins) = match network.reads {
+            Reads::Graphs(_) => (graphs, nodes, graphs),
+            Reads::Nodes => (nodes, nodes, 0),
+            Reads::Edges => (edges, edges, 0),
+            Reads::Pairs => (pairs, nodes, pairs),
+        };
+        self.rows = rows;
+        self.source.size(sources * source);
+        self.joined.size(joins * joined);
+        self.largest.resize(if network.reads == Reads::Graphs(Readout::Max) { graphs * source } else { 0 }, 0);
         self.layers.resize_with(network.head.len(), Buffer::default);
         for (layer, &width) in self.layers.iter_mut().zip(&network.head) {
             layer.size(rows * padded(width));
         }
         if train {
-            let widest = network.head.iter().map(|&w| padded(w)).max().unwrap_or(0).max(d);
-            self.doutput.size(rows * network.head.last().map_or(0, |&w| padded(w)));
+            let widest = network.head.iter().map(|&w| padded(w)).max().unwrap_or(0).max(joined);
+            self.doutput.size(rows * padded(network.outputs()));
             self.dlayers.iter_mut().for_each(|buffer| buffer.size(rows * widest));
+            self.dsource.size(sources * source);
         }
     }
 
-    /// Calls with the output and the place for its gradient.
-    pub(crate) fn with_output<R>(&mut self, call: impl FnOnce(&[T], &mut [T]) -> R) -> R {
-        call(self.layers.last().map_or(&[], |l| l), &mut self.doutput)
+    /// Loss of the output; its gradient is kept for [`backward`].
+    pub(crate) fn loss(&mut self, kind: Loss, width: usize, target: TargetRows<'_>) -> f64 {
+        let output = self.layers.last().map_or(&[][..], |layer| layer);
+        self.loss.loss(kind, output, width, padded(width), target, &mut self.doutput)
     }
 
     /// `[rows, padded outputs]`
     pub(crate) fn output(&self) -> &[T] {
-        self.layers.last().map_or(&[], |l| l)
+        self.layers.last().map_or(&[], |layer| layer)
+    }
+
+    /// What the perceptron reads.
+    fn input(&self, reads: Reads) -> &[T] {
+        match reads {
+            Reads::Nodes | Reads::Edges => &self.source,
+            Reads::Graphs(_) | Reads::Pairs => &self.joined,
+        }
+    }
+}
+
+/// Width of a row of the streams that are read.
+fn source_width(network: &Network) -> usize {
+    let layers = if network.jump == Jump::Concat { network.layers.max(1) } else { 1 };
+    layers * network.channels.padded_width()
+}
+
+/// Pairs of nodes, and where each node occurs in them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pairs {
+    asked: bool,
+    source: Vec<u32>,
+    target: Vec<u32>,
+    /// Places of node i are `offsets[i]..offsets[i + 1]`; place 2p is source of pair p, 2p + 1 its target.
+    offsets: Vec<u32>,
+    places: Vec<u32>,
+}
+
+impl Pairs {
+    pub(crate) fn ask(&mut self, pairs: Option<(&[u32], &[u32])>) {
+        self.asked = pairs.is_some();
+        if let Some((source, target)) = pairs {
+            self.set(source, target);
+        }
+    }
+
+    fn set(&mut self, source: &[u32], target: &[u32]) {
+        assert_eq!(source.len(), target.len(), "a pair has a source and a target");
+        self.source.clear();
+        self.source.extend_from_slice(source);
+        self.target.clear();
+        self.target.extend_from_slice(target);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.source.len()
+    }
+
+    /// Takes the batch's edges unless other pairs are asked for, and sorts places by node.
+    pub(crate) fn prepare(&mut self, network: &Network, batch: &GraphBatch) {
+        if network.reads != Reads::Pairs {
+            return;
+        }
+        if !self.asked {
+            self.set(batch.in_src(), batch.in_dst());
+        }
+        let Self { source, target, offsets, places, .. } = self;
+        let ends = || source.iter().zip(&*target).flat_map(|(&s, &t)| [s as usize, t as usize]);
+        offsets.clear();
+        offsets.resize(batch.num_nodes() + 1, 0);
+        ends().for_each(|node| offsets[node + 1] += 1);
+        (0..batch.num_nodes()).for_each(|node| offsets[node + 1] += offsets[node]);
+        places.clear();
+        places.resize(2 * source.len(), 0);
+        // Filling moves every offset to its node's end, which is where the next node's lay.
+        ends().enumerate().for_each(|(place, node)| {
+            places[offsets[node] as usize] = place as u32;
+            offsets[node] += 1;
+        });
+        offsets.rotate_right(1);
+        offsets[0] = 0;
     }
 }
 
 divisible! {
-    /// What normalisation and readout write.
-    Pooled { graphs: [pooled], nodes: [nodes], edges: [] }
+    /// The streams that are read, side by side.
+    Source { nodes: [node], edges: [edge] }
 }
 
-/// Normalises, pools and predicts.
+/// Normalises, joins and predicts.
 pub(crate) fn forward<T: Real>(engine: &mut Engine<T>) {
-    let d = engine.network.channels.padded_width();
     let mut head = std::mem::take(&mut engine.work.head);
-    let mut parts = std::mem::take(&mut engine.work.parts);
-    head.nodes.size(engine.work.topology.nodes() * d);
-    let reader = &*engine;
-    let layers = reader.network.layers;
-    let stream = &reader.work.streams[if reader.work.training { layers } else { 0 }].node;
-    let arrays = Pooled { pooled: &mut head.pooled, nodes: &mut head.nodes };
-    for_parts(&reader.work.plan, &mut parts, arrays, &|_, part: &Span, _, out| {
-        let x = &stream[part.nodes.start * d..part.nodes.end * d];
-        if layers == 0 {
-            out.nodes.copy_from_slice(x);
-        } else {
-            reader.normalise(
-                &reader.sites[layers - 1][1].node,
-                reader.layout.layers[layers - 1].node.norms[1],
-                x,
-                out.nodes,
-            );
+    let reads = engine.network.reads;
+    let stream = if reads == Reads::Edges { Stream::Edge } else { Stream::Node };
+    with_parts(engine, |engine, parts| {
+        let arrays = match stream {
+            Stream::Node => Source { node: &mut head.source, edge: &mut [] },
+            Stream::Edge => Source { node: &mut [], edge: &mut head.source },
+        };
+        for_parts(&engine.work.plan, parts, arrays, &|_, part: &Span, state, out| match stream {
+            Stream::Node => read_streams(engine, stream, &part.nodes, state, out.node),
+            Stream::Edge => read_streams(engine, stream, &part.edges, state, out.edge),
+        });
+    });
+    let width = source_width(&engine.network);
+    match reads {
+        Reads::Graphs(readout) => pool(engine, readout, width, &mut head),
+        Reads::Pairs => {
+            let (pairs, source) = (&engine.work.pairs, &head.source);
+            let row = |node: u32| &source[node as usize * width..(node as usize + 1) * width];
+            head.joined.par_chunks_mut(2 * width).enumerate().with_min_len(64).for_each(|(pair, out)| {
+                out[..width].copy_from_slice(row(pairs.source[pair]));
+                out[width..].copy_from_slice(row(pairs.target[pair]));
+            });
         }
-        if reader.network.level == Level::Graph {
-            for (graph, to) in part.graphs.clone().zip(out.pooled.chunks_exact_mut(d)) {
-                let nodes = reader.nodes_of(graph, part);
-                pool(reader.network.readout, &out.nodes[nodes.start * d..nodes.end * d], to);
+        Reads::Nodes | Reads::Edges => {}
+    }
+    perceptron(engine, &mut head);
+    engine.work.head = head;
+}
+
+/// Rows of the streams that are read, normalised: side by side, or added up.
+fn read_streams<T: Real>(
+    engine: &Engine<T>,
+    stream: Stream,
+    rows: &Range<usize>,
+    state: &mut PartState<T>,
+    out: &mut [T],
+) {
+    let network = &engine.network;
+    let d = network.channels.padded_width();
+    let width = source_width(network);
+    let read = |layer: usize, y: &mut [T]| {
+        let x = &engine.work.streams[engine.stream_index(layer)].of(stream)[rows.start * d..rows.end * d];
+        if layer == 0 {
+            y.copy_from_slice(x);
+        } else {
+            let (site, affine) = engine.norm_site(layer - 1, 1, stream);
+            engine.normalise(site, affine, x, y);
+        }
+    };
+    if network.jump == Jump::Last || network.layers <= 1 {
+        return read(network.layers, out);
+    }
+    let scratch = &mut state.scratch.node.dx;
+    scratch.size(rows.len() * d);
+    out.fill(T::ZERO);
+    for layer in 1..=network.layers {
+        read(layer, scratch);
+        let column = if network.jump == Jump::Concat { (layer - 1) * d } else { 0 };
+        for (to, from) in out.chunks_exact_mut(width).zip(scratch.chunks_exact(d)) {
+            to[column..column + d].iter_mut().zip(from).for_each(|(to, &value)| *to += value);
+        }
+    }
+}
+
+/// One row out of each graph's nodes; 0 for a graph without nodes.
+fn pool<T: Real>(engine: &Engine<T>, readout: Readout, width: usize, head: &mut Activations<T>) {
+    let Activations { source, joined, largest, .. } = head;
+    let offsets = &engine.work.topology.node_offsets;
+    let each = |graph: usize, out: &mut [T], largest: &mut [u32]| {
+        let nodes = &source[offsets[graph] * width..offsets[graph + 1] * width];
+        out.fill(T::ZERO);
+        for (node, row) in nodes.chunks_exact(width).enumerate() {
+            if readout == Readout::Max {
+                for ((out, largest), &value) in out.iter_mut().zip(&mut *largest).zip(row) {
+                    // Ties go to the first node.
+                    if node == 0 || value > *out {
+                        (*out, *largest) = (value, (offsets[graph] + node) as u32);
+                    }
+                }
+            } else {
+                out.iter_mut().zip(row).for_each(|(out, &value)| *out += value);
             }
         }
-    });
-    let Activations { nodes, pooled, layers: outputs, rows, .. } = &mut head;
-    let mut x: &[T] = if engine.network.level == Level::Graph { pooled } else { nodes };
+        if readout == Readout::Mean && !nodes.is_empty() {
+            let share = T::from_f64(width as f64 / nodes.len() as f64);
+            out.iter_mut().for_each(|value| *value *= share);
+        }
+    };
+    let graphs = joined.par_chunks_mut(width).enumerate();
+    if readout == Readout::Max {
+        graphs.zip(largest.par_chunks_mut(width)).for_each(|((graph, out), largest)| each(graph, out, largest));
+    } else {
+        graphs.for_each(|(graph, out)| each(graph, out, &mut []));
+    }
+}
+
+/// Rows that one task of the perceptron takes: one task for each part, whose gradient it adds to.
+fn rows_per_task<T: Real>(engine: &Engine<T>, rows: usize) -> usize {
+    rows.div_ceil(engine.work.plan.parts.len().max(1)).max(1)
+}
+
+/// x ← ReLU(x·W + b), layer by layer.
+fn perceptron<T: Real>(engine: &Engine<T>, head: &mut Activations<T>) {
+    let mut outputs = std::mem::take(&mut head.layers);
+    let task = rows_per_task(engine, head.rows);
+    let mut x = head.input(engine.network.reads);
     let last = outputs.len().saturating_sub(1);
     for (index, (out, affine)) in outputs.iter_mut().zip(&engine.layout.head).enumerate() {
         let (from, to) = (affine.weight.rows, affine.weight.columns);
-        let weight = Tile::new(&engine.values[affine.weight.range()], from, to);
-        let epilogue =
-            Epilogue { bias: Some(&engine.values[affine.bias.range()]), relu: index < last, ..Default::default() };
-        product(engine.isa, Tile::new(x, *rows, from), weight, TileMut::new(out, *rows, to), epilogue);
+        let epilogue = Epilogue { bias: Some(engine.vector(affine.bias)), relu: index < last, ..Default::default() };
+        out.par_chunks_mut(task * to).zip(x.par_chunks(task * from)).for_each(|(out, x)| {
+            let n = out.len() / to;
+            product(
+                engine.isa,
+                Tile::new(x, n, from),
+                engine.weight(affine.weight),
+                TileMut::new(out, n, to),
+                epilogue,
+            );
+        });
         x = out;
     }
-    engine.work.parts = parts;
+    head.layers = outputs;
+}
+
+/// Backward of [`forward`]: gradients of the head's parameters and of the last layer's normalised stream.
+pub(crate) fn backward<T: Real>(engine: &mut Engine<T>) {
+    let mut head = std::mem::take(&mut engine.work.head);
+    with_parts(engine, |engine, parts| {
+        let count = engine.work.plan.parts.len();
+        perceptron_backward(engine, &mut head, &mut parts[..count]);
+        source_backward(engine, &mut head);
+    });
     engine.work.head = head;
+    let mut gradients = std::mem::take(&mut engine.work.gradients);
+    with_parts(engine, |engine, parts| {
+        let arrays = Source { node: &mut gradients.node, edge: &mut gradients.edge };
+        for_parts(&engine.work.plan, parts, arrays, &|_, part: &Span, state, g| {
+            let d = engine.network.channels.padded_width();
+            state.reset_sums(d);
+            let layers = engine.network.layers;
+            let PartState { sums, .. } = state;
+            for (stream, rows, g, sums) in [
+                (Stream::Node, &part.nodes, g.node, &mut sums.node),
+                (Stream::Edge, &part.edges, g.edge, &mut sums.edge),
+            ] {
+                g.fill(T::ZERO);
+                engine.add_head_gradient(layers, stream, rows, g);
+                if engine.network.norm == Norm::Batch && layers > 0 && !g.is_empty() {
+                    let x = &engine.work.streams[layers].of(stream)[rows.start * d..rows.end * d];
+                    engine.norm_site(layers - 1, 1, stream).0.batch.add_gradient_sums(engine.isa, g, x, sums);
+                }
+            }
+        });
+    });
+    engine.work.gradients = gradients;
 }
 
 impl<T: Real> Engine<T> {
-    /// A graph's nodes, counted from the first of its part.
-    fn nodes_of(&self, graph: usize, part: &Span) -> std::ops::Range<usize> {
-        let offsets = &self.work.topology.node_offsets;
-        offsets[graph] - part.nodes.start..offsets[graph + 1] - part.nodes.start
-    }
-}
-
-/// One row out of a graph's nodes.
-fn pool<T: Real>(readout: Readout, nodes: &[T], out: &mut [T]) {
-    let d = out.len();
-    out.fill(T::ZERO);
-    for (index, row) in nodes.chunks_exact(d).enumerate() {
-        match readout {
-            Readout::Max => out.iter_mut().zip(row).for_each(|(o, &v)| {
-                if index == 0 || v > *o {
-                    *o = v
-                }
-            }),
-            Readout::Mean | Readout::Sum => out.iter_mut().zip(row).for_each(|(o, &v)| *o += v),
+    /// Adds what the head passes back to rows of a layer's normalised output, if it reads it.
+    pub(crate) fn add_head_gradient(&self, layer: usize, stream: Stream, rows: &Range<usize>, g: &mut [T]) {
+        let reads = if self.network.reads == Reads::Edges { Stream::Edge } else { Stream::Node };
+        if reads != stream || !self.network.head_reads(layer) {
+            return;
         }
-    }
-    if readout == Readout::Mean && !nodes.is_empty() {
-        let share = T::from_f64(d as f64 / nodes.len() as f64);
-        out.iter_mut().for_each(|o| *o *= share);
-    }
-}
-
-/// Gradient of a graph's nodes from that of its row: ties of the largest value go to the first node.
-fn pool_backward<T: Real>(readout: Readout, nodes: &[T], dout: &[T], dnodes: &mut [T]) {
-    let d = dout.len();
-    let count = nodes.len() / d;
-    match readout {
-        Readout::Max => {
-            dnodes.fill(T::ZERO);
-            for c in 0..d {
-                let largest =
-                    (0..count).fold(0, |best, row| if nodes[row * d + c] > nodes[best * d + c] { row } else { best });
-                if count > 0 {
-                    dnodes[largest * d + c] = dout[c];
-                }
-            }
-        }
-        Readout::Mean | Readout::Sum => {
-            let share = if readout == Readout::Mean { T::from_f64(1.0 / count.max(1) as f64) } else { T::ONE };
-            for row in dnodes.chunks_exact_mut(d) {
-                row.iter_mut().zip(dout).for_each(|(to, &g)| *to = g * share);
-            }
+        let (d, width) = (self.network.channels.padded_width(), source_width(&self.network));
+        let column = if self.network.jump == Jump::Concat { layer.saturating_sub(1) * d } else { 0 };
+        let from = self.work.head.dsource[rows.start * width..rows.end * width].chunks_exact(width);
+        for (to, from) in g.chunks_exact_mut(d).zip(from) {
+            to.iter_mut().zip(&from[column..column + d]).for_each(|(to, &value)| *to += value);
         }
     }
 }
 
-divisible! {
-    /// Gradient of the nodes.
-    Back { graphs: [], nodes: [nodes], edges: [] }
-}
-
-/// Backward of [`forward`]: gradients of the head's parameters and of the last layer's normalised nodes.
-pub(crate) fn backward<T: Real>(engine: &mut Engine<T>) {
-    let d = engine.network.channels.padded_width();
+/// Gradients of the perceptron; that of its input is left in the first of `dlayers`.
+fn perceptron_backward<T: Real>(engine: &Engine<T>, head: &mut Activations<T>, parts: &mut [PartState<T>]) {
     let isa = engine.isa;
-    let mut head = std::mem::take(&mut engine.work.head);
-    let mut parts = std::mem::take(&mut engine.work.parts);
-    let mut gradients = std::mem::take(&mut engine.work.gradients);
-    // The head's own gradients are small and taken as a whole, by the first part.
-    parts[..engine.work.plan.parts.len()].iter_mut().for_each(|part| part.gradient.zero_all());
-    if let Some(first) = parts.first_mut() {
-        let Activations { nodes, pooled, layers, doutput, dlayers: [a, b], rows, .. } = &mut head;
-        let input: &[T] = if engine.network.level == Level::Graph { pooled } else { nodes };
-        let (mut here, mut next) = (a, b);
-        here[..doutput.len()].copy_from_slice(doutput);
-        for (index, affine) in engine.layout.head.iter().enumerate().rev() {
-            let (from, to) = (affine.weight.rows, affine.weight.columns);
-            let x = if index == 0 { input } else { &layers[index - 1] };
-            let dy = &here[..*rows * to];
-            let weight = first.gradient.of(affine.weight);
-            product_tn(isa, Tile::new(x, *rows, from), Tile::new(dy, *rows, to), TileMut::new(weight, from, to));
-            add_column_sums(isa, dy, first.gradient.of(affine.bias));
-            let transposed = Tile::new(&engine.transposed[affine.weight.range()], to, from);
-            let gate = (index > 0).then(|| Tile::new(x, *rows, from));
-            product(
-                isa,
-                Tile::new(dy, *rows, to),
-                transposed,
-                TileMut::new(next, *rows, from),
-                Epilogue { gate, ..Default::default() },
-            );
-            std::mem::swap(&mut here, &mut next);
+    let mut dlayers = std::mem::take(&mut head.dlayers);
+    let [here, next] = &mut dlayers;
+    let rows = head.rows;
+    let task = rows_per_task(engine, rows);
+    parts.par_iter_mut().for_each(|part| part.gradient.zero_all());
+    here[..head.doutput.len()].copy_from_slice(&head.doutput);
+    for (index, affine) in engine.layout.head.iter().enumerate().rev() {
+        let (from, to) = (affine.weight.rows, affine.weight.columns);
+        let x = if index == 0 { head.input(engine.network.reads) } else { &head.layers[index - 1] };
+        let tasks = parts
+            .par_iter_mut()
+            .zip(x[..rows * from].par_chunks(task * from))
+            .zip(here[..rows * to].par_chunks(task * to))
+            .zip(next[..rows * from].par_chunks_mut(task * from));
+        tasks.for_each(|(((part, x), dy), dx)| {
+            let n = dy.len() / to;
+            let (x, tile) = (Tile::new(x, n, from), Tile::new(dy, n, to));
+            product_tn(isa, x, tile, TileMut::new(part.gradient.of(affine.weight), from, to));
+            add_column_sums(isa, dy, part.gradient.of(affine.bias));
+            let epilogue = Epilogue { gate: (index > 0).then_some(x), ..Default::default() };
+            product(isa, tile, engine.transpose(affine.weight), TileMut::new(dx, n, from), epilogue);
+        });
+        std::mem::swap(here, next);
+    }
+    head.dlayers = dlayers;
+}
+
+/// Gradient of what was read, from that of the perceptron's input.
+fn source_backward<T: Real>(engine: &Engine<T>, head: &mut Activations<T>) {
+    let width = source_width(&engine.network);
+    let Activations { largest, dlayers: [dinput, _], dsource, .. } = head;
+    let offsets = &engine.work.topology.node_offsets;
+    match engine.network.reads {
+        Reads::Nodes | Reads::Edges => {
+            let length = dsource.len();
+            dsource.copy_from_slice(&dinput[..length]);
         }
-        let dinput = &here[..*rows * d];
-        let reader = &*engine;
-        let layers = reader.network.layers;
-        let stream = &reader.work.streams[layers].node;
-        for_parts(
-            &reader.work.plan,
-            &mut parts,
-            Back { nodes: &mut gradients.node },
-            &|blocks, part: &Span, state, out| {
-                if reader.network.level == Level::Graph {
-                    for graph in part.graphs.clone() {
-                        let local = reader.nodes_of(graph, part);
-                        let global = part.nodes.start + local.start..part.nodes.start + local.end;
-                        let dgraph = &dinput[graph * d..(graph + 1) * d];
-                        pool_backward(
-                            reader.network.readout,
-                            &nodes[global.start * d..global.end * d],
-                            dgraph,
-                            &mut out.nodes[local.start * d..local.end * d],
-                        );
+        Reads::Pairs => {
+            let Pairs { offsets, places, .. } = &engine.work.pairs;
+            dsource.par_chunks_mut(width).enumerate().with_min_len(64).for_each(|(node, out)| {
+                out.fill(T::ZERO);
+                for &place in &places[offsets[node] as usize..offsets[node + 1] as usize] {
+                    let from = &dinput[place as usize * width..(place as usize + 1) * width];
+                    out.iter_mut().zip(from).for_each(|(to, &value)| *to += value);
+                }
+            });
+        }
+        Reads::Graphs(readout) => {
+            let graphs = offsets.windows(2).zip(dinput.chunks_exact(width)).enumerate();
+            for (graph, (nodes, from)) in graphs {
+                let rows = &mut dsource[nodes[0] * width..nodes[1] * width];
+                if readout == Readout::Max {
+                    rows.fill(T::ZERO);
+                    if !rows.is_empty() {
+                        let largest = &largest[graph * width..(graph + 1) * width];
+                        for (c, (&node, &value)) in largest.iter().zip(from).enumerate() {
+                            rows[(node as usize - nodes[0]) * width + c] = value;
+                        }
                     }
                 } else {
-                    out.nodes.copy_from_slice(&dinput[part.nodes.start * d..part.nodes.end * d]);
-                }
-                state.sums.node.clear();
-                state.sums.node.resize(2 * d, T::ZERO);
-                state.sums.edge.clear();
-                state.sums.edge.resize(2 * d, T::ZERO);
-                if reader.network.norm == Norm::Batch && layers > 0 {
-                    for block in blocks {
-                        let x = &stream[block.nodes.start * d..block.nodes.end * d];
-                        let local =
-                            (block.nodes.start - part.nodes.start) * d..(block.nodes.end - part.nodes.start) * d;
-                        reader.sites[layers - 1][1].node.batch.add_gradient_sums(
-                            isa,
-                            &out.nodes[local],
-                            x,
-                            &mut state.sums.node,
-                        );
+                    let count = nodes[1] - nodes[0];
+                    let share = if readout == Readout::Mean { T::from_f64(1.0 / count.max(1) as f64) } else { T::ONE };
+                    for row in rows.chunks_exact_mut(width) {
+                        row.iter_mut().zip(from).for_each(|(to, &value)| *to = value * share);
                     }
                 }
-            },
-        );
+            }
+        }
     }
-    engine.work.gradients = gradients;
-    engine.work.parts = parts;
-    engine.work.head = head;
 }

@@ -1,6 +1,6 @@
 //! The input stage: a row's embeddings and linear layers, added up.
 //!
-//! x = Σ embedding[category] + W·continuous + b + Σ word vectors + W_λ·λ + b_λ (the paper's eq. 1, 6 and 7; embeddings have no bias, as published).
+//! x = Σ embedding[category] + W·continuous + b + Σ word vectors + W_λ·λ + b_λ (the paper's eq. 1 and 2; embeddings have no bias, as published, unless asked for).
 
 use std::ops::Range;
 
@@ -8,11 +8,16 @@ use gt_graph::encoding::Coordinates;
 use gt_graph::{FeatureRows, GraphBatch};
 
 use super::columns::add_column_sums;
-use super::engine::{Edges, Engine, Pair};
+use super::dropout::{Site, drop_values};
+use super::engine::{Edges, Engine};
 use super::gradient::Gradient;
 use super::plan::{Divide, Extent, Span, divisible, for_parts};
 use super::product::{Epilogue, product, product_tn};
+use super::stage::with_parts;
+use super::symmetric;
 use super::tile::{Tile, TileMut};
+use super::workspace::Pair;
+use crate::Stream;
 use crate::network::{Input, Network};
 use crate::parameters::{Affine, InputRegions};
 use crate::real::Real;
@@ -114,78 +119,94 @@ impl<T: Real> Rows<T> {
         &self,
         engine: &Engine<T>,
         regions: &InputRegions,
-        columns: usize,
+        stream: Stream,
         rows: Range<usize>,
         scratch: &mut [T],
         out: &mut [T],
     ) {
         let d = engine.network.channels.padded_width();
-        out.fill(T::ZERO);
-        for (row, to) in rows.clone().zip(out.chunks_exact_mut(d)) {
-            self.each_embedding(regions, columns, row, d, |place| {
-                to.iter_mut().zip(&engine.values[place..place + d]).for_each(|(to, &value)| *to += value);
-            });
+        match regions.bias {
+            Some(bias) => out.chunks_exact_mut(d).for_each(|row| row.copy_from_slice(engine.vector(bias))),
+            None => out.fill(T::ZERO),
         }
-        for (affine, values) in self.linears(regions) {
-            let width = values.len() / self.rows.max(1);
-            let x = Tile::new(&values[rows.start * width..rows.end * width], rows.len(), width);
-            let weight = Tile::new(&engine.values[affine.weight.range()], width, d);
-            let epilogue = Epilogue { bias: Some(&engine.values[affine.bias.range()]), ..Default::default() };
-            product(engine.isa, x, weight, TileMut::new(scratch, rows.len(), d), epilogue);
-            out.iter_mut().zip(&*scratch).for_each(|(to, &value)| *to += value);
+        for group in [Group::Features, Group::Encodings] {
+            for (row, to) in rows.clone().zip(out.chunks_exact_mut(d)) {
+                self.each_embedding(regions, group, row, d, |place| {
+                    to.iter_mut().zip(&engine.values[place..place + d]).for_each(|(to, &value)| *to += value);
+                });
+            }
+            for (affine, values) in self.linears(regions, group) {
+                let width = values.len() / self.rows.max(1);
+                let x = Tile::new(&values[rows.start * width..rows.end * width], rows.len(), width);
+                let weight = Tile::new(engine.vector(affine.weight), width, d);
+                let epilogue = Epilogue { bias: Some(engine.vector(affine.bias)), ..Default::default() };
+                product(engine.isa, x, weight, TileMut::new(scratch, rows.len(), d), epilogue);
+                out.iter_mut().zip(&*scratch).for_each(|(to, &value)| *to += value);
+            }
+            if group == Group::Features {
+                engine.drop_input(stream, rows.start, out);
+            }
         }
     }
 
-    /// Adds the gradients of what embeds a block's rows.
+    /// Adds the gradients of what embeds a part's rows; `g` is spent.
     fn embed_backward(
         &self,
         engine: &Engine<T>,
         regions: &InputRegions,
-        columns: usize,
+        stream: Stream,
         rows: Range<usize>,
-        g: &[T],
+        g: &mut [T],
         gradient: &mut Gradient<T>,
     ) {
         let d = engine.network.channels.padded_width();
-        for (affine, values) in self.linears(regions) {
-            let width = values.len() / self.rows.max(1);
-            let x = &values[rows.start * width..rows.end * width];
-            let n = rows.len();
-            product_tn(
-                engine.isa,
-                Tile::new(x, n, width),
-                Tile::new(g, n, d),
-                TileMut::new(gradient.of(affine.weight), width, d),
-            );
-            add_column_sums(engine.isa, g, gradient.of(affine.bias));
-        }
-        for (row, from) in rows.zip(g.chunks_exact(d)) {
-            self.each_embedding(regions, columns, row, d, |place| {
-                gradient.at(place..place + d).iter_mut().zip(from).for_each(|(to, &value)| *to += value);
-            });
+        let n = rows.len();
+        for group in [Group::Encodings, Group::Features] {
+            if group == Group::Features {
+                engine.drop_input(stream, rows.start, g);
+                if let Some(bias) = regions.bias {
+                    add_column_sums(engine.isa, g, gradient.of(bias));
+                }
+            }
+            for (affine, values) in self.linears(regions, group) {
+                let width = values.len() / self.rows.max(1);
+                let x = Tile::new(&values[rows.start * width..rows.end * width], n, width);
+                let weight = TileMut::new(gradient.of(affine.weight), width, d);
+                product_tn(engine.isa, x, Tile::new(g, n, d), weight);
+                add_column_sums(engine.isa, g, gradient.of(affine.bias));
+            }
+            for (row, from) in rows.clone().zip(g.chunks_exact(d)) {
+                self.each_embedding(regions, group, row, d, |place| {
+                    gradient.at(place..place + d).iter_mut().zip(from).for_each(|(to, &value)| *to += value);
+                });
+            }
         }
     }
 
     /// Linear layers with the values they read.
-    fn linears(&self, regions: &InputRegions) -> impl Iterator<Item = (Affine, &[T])> {
-        [
-            (regions.linear, &self.linear[..]),
-            (regions.laplacian, &self.laplacian),
-            (regions.random_walk, &self.random_walk),
-        ]
-        .into_iter()
-        .filter_map(|(affine, values)| affine.map(|affine| (affine, values)))
+    fn linears(&self, regions: &InputRegions, group: Group) -> impl Iterator<Item = (Affine, &[T])> {
+        let of_group = match group {
+            Group::Features => [(regions.linear, &self.linear[..]), (None, &[])],
+            Group::Encodings => {
+                [(regions.laplacian, &self.laplacian[..]), (regions.random_walk, &self.random_walk[..])]
+            }
+        };
+        of_group.into_iter().filter_map(|(affine, values)| affine.map(|affine| (affine, values)))
     }
 
     /// Calls with the place of every embedding row that a row adds.
-    fn each_embedding(&self, regions: &InputRegions, columns: usize, row: usize, d: usize, mut add: impl FnMut(usize)) {
+    fn each_embedding(&self, regions: &InputRegions, group: Group, row: usize, d: usize, mut add: impl FnMut(usize)) {
+        if group == Group::Encodings {
+            if let Some(region) = regions.roles {
+                add(region.offset + self.roles[row] as usize * d);
+            }
+            return;
+        }
+        let columns = regions.embeddings.len();
         for (column, region) in regions.embeddings.iter().enumerate() {
             let category = self.categorical[row * columns + column] as usize;
             assert!(category < region.rows, "category {category} of a vocabulary of {}", region.rows);
             add(region.offset + category * d);
-        }
-        if let Some(region) = regions.roles {
-            add(region.offset + self.roles[row] as usize * d);
         }
         if let Some(region) = regions.multi_hot {
             for &word in &self.hot_indices[self.hot_offsets[row]..self.hot_offsets[row + 1]] {
@@ -196,71 +217,77 @@ impl<T: Real> Rows<T> {
     }
 }
 
+/// What is embedded: dropout lies between the two.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Group {
+    Features,
+    Encodings,
+}
+
+impl<T: Real> Engine<T> {
+    /// Drops embedded features of nodes, or their gradients, in place.
+    fn drop_input(&self, stream: Stream, first: usize, values: &mut [T]) {
+        if stream == Stream::Node && self.work.training && self.network.input_dropout > 0.0 {
+            let share = self.network.input_dropout;
+            drop_values(share, self.dropout_key, Site::Input, first, &self.orders.stream, values);
+        }
+    }
+}
+
 divisible! {
     /// The two streams.
-    Streams { graphs: [], nodes: [node], edges: [edge] }
+    Streams { nodes: [node], edges: [edge] }
 }
 
 /// Embeds all rows.
 pub(crate) fn forward<T: Real>(engine: &mut Engine<T>) {
     let mut stream = std::mem::take(&mut engine.work.streams[0]);
-    let mut parts = std::mem::take(&mut engine.work.parts);
-    let d = engine.network.channels.padded_width();
-    let reader = &*engine;
-    let arrays = Streams { node: &mut stream.node, edge: &mut stream.edge };
-    let (nodes, edges) = (reader.network.node.categorical.len(), reader.network.edge.categorical.len());
-    for_parts(&reader.work.plan, &mut parts, arrays, &|blocks, part: &Span, state, out| {
-        let input = &reader.work.input;
-        for block in blocks {
-            let local = (block.nodes.start - part.nodes.start) * d..(block.nodes.end - part.nodes.start) * d;
-            let scratch = &mut state.scratch.node.y[..local.len()];
-            input.node.embed(reader, &reader.layout.node, nodes, block.nodes.clone(), scratch, &mut out.node[local]);
-            if reader.network.edge_stream {
-                let local = (block.edges.start - part.edges.start) * d..(block.edges.end - part.edges.start) * d;
-                let scratch = &mut state.scratch.edge.y[..local.len()];
-                input.edge.embed(
-                    reader,
-                    &reader.layout.edge,
-                    edges,
-                    block.edges.clone(),
-                    scratch,
-                    &mut out.edge[local],
-                );
+    with_parts(engine, |engine, parts| {
+        let (input, d) = (&engine.work.input, engine.network.channels.padded_width());
+        let arrays = Streams { node: &mut stream.node, edge: &mut stream.edge };
+        for_parts(&engine.work.plan, parts, arrays, &|blocks, part: &Span, state, out| {
+            for block in blocks {
+                let to = &mut out.node[block.node_rows(part, d)];
+                let scratch = &mut state.scratch.node.y[..to.len()];
+                input.node.embed(engine, &engine.layout.node, Stream::Node, block.nodes.clone(), scratch, to);
+                if engine.network.edge_stream {
+                    let to = &mut out.edge[block.edge_rows(part, d)];
+                    let scratch = &mut state.scratch.edge.y[..to.len()];
+                    input.edge.embed(engine, &engine.layout.edge, Stream::Edge, block.edges.clone(), scratch, to);
+                    if engine.network.symmetric_edges {
+                        symmetric::average(&engine.work.topology.mirror, block.edges.clone(), to);
+                    }
+                }
             }
-        }
+        });
     });
-    engine.work.parts = parts;
     engine.work.streams[0] = stream;
 }
 
 /// Adds the gradients of everything that embeds.
 pub(crate) fn backward<T: Real>(engine: &mut Engine<T>) {
     let mut gradients = std::mem::take(&mut engine.work.gradients);
-    let mut parts = std::mem::take(&mut engine.work.parts);
-    let reader = &*engine;
-    let arrays = Streams { node: &mut gradients.node, edge: &mut gradients.edge };
-    for_parts(&reader.work.plan, &mut parts, arrays, &|_, part: &Span, state, g| {
-        let input = &reader.work.input;
-        state.gradient.zero_all();
-        input.node.embed_backward(
-            reader,
-            &reader.layout.node,
-            reader.network.node.categorical.len(),
-            part.nodes.clone(),
-            g.node,
-            &mut state.gradient,
-        );
-        if reader.network.edge_stream {
-            input.edge.embed_backward(
-                reader,
-                &reader.layout.edge,
-                reader.network.edge.categorical.len(),
-                part.edges.clone(),
-                g.edge,
-                &mut state.gradient,
-            );
-        }
+    with_parts(engine, |engine, parts| {
+        let input = &engine.work.input;
+        let arrays = Streams { node: &mut gradients.node, edge: &mut gradients.edge };
+        for_parts(&engine.work.plan, parts, arrays, &|_, part: &Span, state, g| {
+            let gradient = &mut state.gradient;
+            gradient.zero_all();
+            input.node.embed_backward(engine, &engine.layout.node, Stream::Node, part.nodes.clone(), g.node, gradient);
+            if engine.network.edge_stream {
+                if engine.network.symmetric_edges {
+                    symmetric::average(&engine.work.topology.mirror, part.edges.clone(), g.edge);
+                }
+                input.edge.embed_backward(
+                    engine,
+                    &engine.layout.edge,
+                    Stream::Edge,
+                    part.edges.clone(),
+                    g.edge,
+                    gradient,
+                );
+            }
+        });
     });
-    engine.work.parts = parts;
     engine.work.gradients = gradients;
 }

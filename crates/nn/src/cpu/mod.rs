@@ -5,19 +5,23 @@ mod attention;
 mod batch_norm;
 mod buffer;
 mod columns;
+mod dropout;
 mod engine;
 mod gradient;
 mod head;
 mod input;
 mod layer_norm;
+mod norm;
 mod peak;
 mod plan;
 mod product;
 pub(crate) mod simd;
 mod stage;
+mod symmetric;
 #[cfg(test)]
 mod testing;
 mod tile;
+mod workspace;
 
 pub use adam::Adam;
 pub use engine::{Edges, Engine};

@@ -2,6 +2,9 @@
 //!
 //! A block is some whole graphs of together about a hundred nodes; a part is some consecutive blocks. Both depend on the batch alone, never on the
 //! number of threads: sums are taken per part and added in the order of the parts, so results do not depend on it either.
+//!
+//! A batch with a large graph is cut *open*: blocks are then ranges of about a hundred nodes, wherever a graph ends. What an edge reads at its other end may
+//! belong to another block, so stages that follow edges wait for each other.
 
 use std::ops::Range;
 
@@ -19,6 +22,9 @@ pub(crate) struct Topology {
     pub(crate) out_offsets: Vec<u32>,
     pub(crate) out_dst: Vec<u32>,
     pub(crate) out_to_in: Vec<u32>,
+    /// The reverse of each edge in in-order, or the edge itself where there is none; filled on demand.
+    pub(crate) mirror: Vec<u32>,
+    keys: Vec<(u32, u32, bool, u32)>,
 }
 
 impl Topology {
@@ -71,17 +77,47 @@ impl Topology {
         }
     }
 
-    /// The edges of a block of whole graphs.
-    pub(crate) fn edges_of(&self, block: &Span) -> Edges<'_> {
+    /// Finds the reverse of every edge: the k-th of several edges from a to b belongs to the k-th from b to a.
+    pub(crate) fn find_mirrors(&mut self) {
+        self.keys.clear();
+        self.mirror.clear();
+        for node in 0..self.nodes() {
+            for edge in self.in_offsets[node]..self.in_offsets[node + 1] {
+                let (source, target) = (self.in_src[edge as usize], node as u32);
+                self.keys.push((source.min(target), source.max(target), source > target, edge));
+                self.mirror.push(edge);
+            }
+        }
+        self.keys.sort_unstable();
+        for pair in self.keys.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+            let (up, down) = pair.split_at(pair.partition_point(|key| !key.2));
+            for (a, b) in up.iter().zip(down) {
+                self.mirror[a.3 as usize] = b.3;
+                self.mirror[b.3 as usize] = a.3;
+            }
+        }
+    }
+
+    /// The edges of a block: shared arrays are the block's own where it consists of whole graphs, else the batch's.
+    pub(crate) fn edges_of(&self, block: &Span, open: bool) -> Edges<'_> {
+        let shared = if open { &self.all() } else { block };
         Edges {
             in_offsets: &self.in_offsets[block.nodes.start..=block.nodes.end],
             in_src: &self.in_src,
             out_offsets: &self.out_offsets[block.nodes.start..=block.nodes.end],
             out_dst: &self.out_dst,
             out_to_in: &self.out_to_in,
-            first_node: block.nodes.start,
-            first_edge: block.edges.start,
+            own_node: block.nodes.start,
+            first_node: shared.nodes.start,
+            first_edge: shared.edges.start,
+            shared_nodes: shared.nodes.len(),
+            shared_edges: shared.edges.len(),
         }
+    }
+
+    /// Everything.
+    pub(crate) fn all(&self) -> Span {
+        Span { nodes: 0..self.nodes(), edges: 0..self.edges() }
     }
 
     pub(crate) fn graphs(&self) -> usize {
@@ -97,41 +133,50 @@ impl Topology {
     }
 }
 
-/// How many graphs, nodes and edges.
+/// How many nodes and edges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extent {
-    pub(crate) graphs: usize,
     pub(crate) nodes: usize,
     pub(crate) edges: usize,
 }
 
-/// Consecutive graphs.
+/// Consecutive nodes, and the edges into them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
-    pub(crate) graphs: Range<usize>,
     pub(crate) nodes: Range<usize>,
     pub(crate) edges: Range<usize>,
 }
 
 impl Span {
-    fn new(topology: &Topology, graphs: Range<usize>) -> Self {
-        Self {
-            nodes: topology.node_offsets[graphs.start]..topology.node_offsets[graphs.end],
-            edges: topology.edge_offsets[graphs.start]..topology.edge_offsets[graphs.end],
-            graphs,
-        }
+    fn new(topology: &Topology, nodes: Range<usize>) -> Self {
+        let edges = topology.in_offsets[nodes.start] as usize..topology.in_offsets[nodes.end] as usize;
+        Self { nodes, edges }
     }
 
     pub(crate) fn extent(&self) -> Extent {
-        Extent { graphs: self.graphs.len(), nodes: self.nodes.len(), edges: self.edges.len() }
+        Extent { nodes: self.nodes.len(), edges: self.edges.len() }
+    }
+
+    /// Where the rows of `self` lie in an array that begins with the rows of `outer`.
+    pub(crate) fn node_rows(&self, outer: &Span, width: usize) -> Range<usize> {
+        (self.nodes.start - outer.nodes.start) * width..(self.nodes.end - outer.nodes.start) * width
+    }
+
+    /// The same for edges.
+    pub(crate) fn edge_rows(&self, outer: &Span, width: usize) -> Range<usize> {
+        (self.edges.start - outer.edges.start) * width..(self.edges.end - outer.edges.start) * width
     }
 }
 
 /// Nodes of a block: its activations then fit into the second cache level.
 const BLOCK_NODES: usize = 96;
+/// Edges of a block of an open plan whose edges carry a stream; a node's edges stay together.
+const BLOCK_EDGES: usize = 256;
 /// Rows of a part, edges weighted by their cost; enough to be worth a thread's while.
 const PART_ROWS: usize = 1_100;
 const MOST_PARTS: usize = 64;
+/// A graph of more rows than this is cut.
+const LARGE: usize = 4 * PART_ROWS;
 
 /// The blocks and parts of a batch.
 #[derive(Clone, Debug, Default)]
@@ -139,28 +184,46 @@ pub(crate) struct Plan {
     pub(crate) blocks: Vec<Span>,
     /// Each part: its extent, and which blocks it consists of.
     pub(crate) parts: Vec<(Span, Range<usize>)>,
+    /// Whether blocks cut through graphs.
+    pub(crate) open: bool,
 }
 
 impl Plan {
-    /// Cuts a batch up.
-    pub(crate) fn set(&mut self, topology: &Topology, edge_stream: bool) {
+    /// Cuts a batch up; `whole` keeps graphs in one piece, however large.
+    pub(crate) fn set(&mut self, topology: &Topology, edge_stream: bool, whole: bool) {
         self.blocks.clear();
         self.parts.clear();
-        let mut first = 0;
-        while first < topology.graphs() {
-            let mut end = first + 1;
-            while end < topology.graphs()
-                && topology.node_offsets[end + 1] - topology.node_offsets[first] <= BLOCK_NODES
-            {
-                end += 1;
-            }
-            self.blocks.push(Span::new(topology, first..end));
-            first = end;
-        }
         // A row of the edge stream costs about as much as one of the nodes; an edge without a stream a twentieth.
-        let cost = |block: &Span| {
-            block.nodes.len() + if edge_stream { block.edges.len() * 3 / 4 } else { block.edges.len() / 25 } + 1
+        let cost = |span: &Span| {
+            span.nodes.len() + if edge_stream { span.edges.len() * 3 / 4 } else { span.edges.len() / 25 } + 1
         };
+        let graph = |graph: usize| Span::new(topology, topology.node_offsets[graph]..topology.node_offsets[graph + 1]);
+        self.open = !whole && (0..topology.graphs()).any(|index| cost(&graph(index)) > LARGE);
+        let mut first = 0;
+        if self.open {
+            let most_edges = if edge_stream { BLOCK_EDGES } else { usize::MAX };
+            while first < topology.nodes() {
+                let mut end = first + 1;
+                while end < topology.nodes()
+                    && end - first < BLOCK_NODES
+                    && (topology.in_offsets[end + 1] - topology.in_offsets[first]) as usize <= most_edges
+                {
+                    end += 1;
+                }
+                self.blocks.push(Span::new(topology, first..end));
+                first = end;
+            }
+        } else {
+            let offsets = &topology.node_offsets;
+            while first < topology.graphs() {
+                let mut end = first + 1;
+                while end < topology.graphs() && offsets[end + 1] - offsets[first] <= BLOCK_NODES {
+                    end += 1;
+                }
+                self.blocks.push(Span::new(topology, offsets[first]..offsets[end]));
+                first = end;
+            }
+        }
         let total: usize = self.blocks.iter().map(cost).sum();
         let count = total.div_ceil(PART_ROWS).clamp(1, MOST_PARTS);
         let (mut from, mut spent) = (0, 0);
@@ -168,39 +231,44 @@ impl Plan {
             spent += cost(&self.blocks[index]);
             let full = spent * count >= (self.parts.len() + 1) * total;
             if full || index + 1 == self.blocks.len() {
-                let graphs = self.blocks[from].graphs.start..self.blocks[index].graphs.end;
-                self.parts.push((Span::new(topology, graphs), from..index + 1));
+                let nodes = self.blocks[from].nodes.start..self.blocks[index].nodes.end;
+                self.parts.push((Span::new(topology, nodes), from..index + 1));
                 from = index + 1;
             }
         }
     }
 }
 
-/// Arrays that can be cut at a number of graphs, nodes and edges.
+/// Arrays that can be cut at a number of nodes and edges.
 pub(crate) trait Divide: Sized {
     /// Cuts what covers `whole` after `first`.
     fn divide(self, first: Extent, whole: Extent) -> (Self, Self);
 }
 
-/// Declares a structure of rows per graph, node or edge that divides with them.
+impl<A: Divide, B: Divide> Divide for (A, B) {
+    fn divide(self, first: Extent, whole: Extent) -> (Self, Self) {
+        let (a, b) = (self.0.divide(first, whole), self.1.divide(first, whole));
+        ((a.0, b.0), (a.1, b.1))
+    }
+}
+
+/// Declares a structure of rows per node or edge that divides with them.
 macro_rules! divisible {
-    ($(#[$about:meta])* $name:ident { graphs: [$($graph:ident),*], nodes: [$($node:ident),*], edges: [$($edge:ident),*] }) => {
+    ($(#[$about:meta])* $name:ident { nodes: [$($node:ident),*], edges: [$($edge:ident),*] }) => {
         $(#[$about])*
         pub(crate) struct $name<'a, T> {
-            $(pub(crate) $graph: &'a mut [T],)*
             $(pub(crate) $node: &'a mut [T],)*
             $(pub(crate) $edge: &'a mut [T],)*
         }
 
         impl<T> Divide for $name<'_, T> {
             fn divide(self, first: Extent, whole: Extent) -> (Self, Self) {
-                let _ = (first.graphs, whole.graphs);
-                $(let $graph = crate::cpu::plan::cut(self.$graph, first.graphs, whole.graphs);)*
+                let _ = (first.nodes, whole.nodes);
                 $(let $node = crate::cpu::plan::cut(self.$node, first.nodes, whole.nodes);)*
                 $(let $edge = crate::cpu::plan::cut(self.$edge, first.edges, whole.edges);)*
                 (
-                    Self { $($graph: $graph.0,)* $($node: $node.0,)* $($edge: $edge.0,)* },
-                    Self { $($graph: $graph.1,)* $($node: $node.1,)* $($edge: $edge.1,)* },
+                    Self { $($node: $node.0,)* $($edge: $edge.0,)* },
+                    Self { $($node: $node.1,)* $($edge: $edge.1,)* },
                 )
             }
         }
@@ -235,11 +303,10 @@ pub(crate) fn for_parts<A: Divide + Send, S: Send>(
                 let (left, right) = parts.split_at(parts.len() / 2);
                 let (left_states, right_states) = states.split_at_mut(left.len());
                 let extent = |parts: &[(Span, Range<usize>)]| {
-                    parts.iter().map(|(span, _)| span.extent()).fold(Extent::default(), |a, b| Extent {
-                        graphs: a.graphs + b.graphs,
-                        nodes: a.nodes + b.nodes,
-                        edges: a.edges + b.edges,
-                    })
+                    parts
+                        .iter()
+                        .map(|(span, _)| span.extent())
+                        .fold(Extent::default(), |a, b| Extent { nodes: a.nodes + b.nodes, edges: a.edges + b.edges })
                 };
                 let (a, b) = arrays.divide(extent(left), extent(parts));
                 rayon::join(

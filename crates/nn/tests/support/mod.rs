@@ -3,11 +3,11 @@
 
 use gt_graph::encoding::{Coordinates, Encodings};
 use gt_graph::{
-    FeatureLayout, FeatureRows, GraphBatch, GraphParts, GraphStore, Layout, Level, MISSING_CLASS, Ragged, TargetKind,
+    FeatureLayout, FeatureRows, GraphBatch, GraphParts, GraphStore, Layout, MISSING_CLASS, Ragged, TargetKind,
     TargetLayout, TargetRows,
 };
 use gt_nn::cpu::Engine;
-use gt_nn::{Channels, Input, Loss, Network, Norm, Part, Readout, Real, Role};
+use gt_nn::{Channels, Input, Loss, Network, Part, Real, Role};
 
 /// Widths and heads that cover every path of the kernels: odd, padded, specialised, more heads than a register holds.
 pub const WIDTHS: [(usize, usize); 10] =
@@ -117,16 +117,11 @@ pub fn random_graphs(seed: u64, count: usize, least: usize, most: usize) -> Vec<
 /// Two layers with residual and batch normalisation, categorical inputs, a graph head of two outputs.
 pub fn network(width: usize, heads: usize, edge_stream: bool) -> Network {
     Network {
-        channels: Channels::new(width, heads),
-        layers: 2,
-        norm: Norm::Batch,
-        residual: true,
         edge_stream,
         node: Input { categorical: vec![5], ..Default::default() },
         edge: Input { categorical: vec![3], ..Default::default() },
-        level: Level::Graph,
-        readout: Readout::Mean,
         head: vec![width.div_ceil(2), 2],
+        ..Network::new(Channels::new(width, heads), 2)
     }
 }
 
@@ -188,13 +183,13 @@ pub fn batch(network: &Network, graphs: &[Shape], loss: Loss, missing: f64, seed
     let mut store = GraphStore::new(Layout {
         node: feature_layout(&network.node),
         edge: feature_layout(&network.edge),
-        target: Some(TargetLayout { level: network.level, kind, columns }),
+        target: Some(TargetLayout { level: network.reads.level(), kind, columns }),
     });
     for Shape { nodes, edges } in graphs {
         let (src, dst): (Vec<u32>, Vec<u32>) = edges.iter().copied().unzip();
         let node = Features::random(&mut rng, &network.node, *nodes);
         let edge = Features::random(&mut rng, &network.edge, edges.len());
-        let labels = network.level.rows(*nodes, edges.len()) * columns;
+        let labels = network.reads.level().rows(*nodes, edges.len()) * columns;
         let floats: Vec<f32>;
         let numbers: Vec<u32>;
         let target = if kind == TargetKind::Float {

@@ -1,0 +1,224 @@
+//! Everything that depends on the batch: it grows to the largest one and is reused, so that a step allocates nothing.
+
+use gt_graph::GraphBatch;
+use rayon::prelude::*;
+
+use super::batch_norm::Moments;
+use super::buffer::Buffer;
+use super::engine::Edges;
+use super::gradient::Gradient;
+use super::head::{self, Pairs};
+use super::input;
+use super::plan::{Plan, Span, Topology};
+use crate::Stream;
+use crate::channels::padded;
+use crate::network::{Jump, Network};
+use crate::real::Real;
+
+/// The two streams.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pair<T> {
+    pub(crate) node: T,
+    pub(crate) edge: T,
+}
+
+impl<T> Pair<T> {
+    pub(crate) fn of(&self, stream: Stream) -> &T {
+        match stream {
+            Stream::Node => &self.node,
+            Stream::Edge => &self.edge,
+        }
+    }
+
+    pub(crate) fn of_mut(&mut self, stream: Stream) -> &mut T {
+        match stream {
+            Stream::Node => &mut self.node,
+            Stream::Edge => &mut self.edge,
+        }
+    }
+}
+
+/// Activations of one stream's half of a layer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HalfActivations<T> {
+    /// What goes into the output projection: attended values, or scores, after dropout. `[rows, d]`
+    pub(crate) attended: Buffer<T>,
+    /// Before the first normalisation. `[rows, d]`
+    pub(crate) middle: Buffer<T>,
+    /// After the first feed-forward layer, its ReLU and dropout. `[rows, 2d]`
+    pub(crate) hidden: Buffer<T>,
+}
+
+/// Activations of a layer that its backward needs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LayerActivations<T> {
+    pub(crate) qkv: Buffer<T>,
+    pub(crate) weight: Buffer<T>,
+    pub(crate) inverse: Buffer<T>,
+    pub(crate) proj: Buffer<T>,
+    pub(crate) halves: Pair<HalfActivations<T>>,
+}
+
+/// Gradients that live between the two passes back through an attention: of a block, or, in an open plan, of the batch.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Between<T> {
+    /// Of the first normalisation's input. `[nodes, d]`
+    pub(crate) dx: Buffer<T>,
+    /// Of the attended values. `[nodes, d]`
+    pub(crate) dattended: Buffer<T>,
+    /// Of queries, keys and values. `[nodes, 3d]`
+    pub(crate) dqkv: Buffer<T>,
+    /// Of the logits. `[edges, heads]`
+    pub(crate) dlogit: Buffer<T>,
+    /// Of the scores, where edges have a stream. `[edges, d]`
+    pub(crate) dscore: Buffer<T>,
+}
+
+impl<T: Real> Between<T> {
+    fn size(&mut self, network: &Network, nodes: usize, edges: usize) {
+        let (d, h) = (network.channels.padded_width(), network.channels.padded_heads());
+        self.dx.size(nodes * d);
+        self.dattended.size(nodes * d);
+        self.dqkv.size(nodes * 3 * d);
+        self.dlogit.size(edges * h);
+        self.dscore.size(if network.edge_stream { edges * d } else { 0 });
+    }
+}
+
+/// What a part keeps to itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PartState<T> {
+    pub(crate) gradient: Gradient<T>,
+    pub(crate) moments: Pair<Moments<T>>,
+    pub(crate) sums: Pair<Vec<T>>,
+    pub(crate) scratch: Pair<Scratch<T>>,
+    pub(crate) between: Between<T>,
+}
+
+impl<T: Real> PartState<T> {
+    pub(crate) fn reset_moments(&mut self, width: usize) {
+        self.moments.node.reset(width);
+        self.moments.edge.reset(width);
+    }
+
+    pub(crate) fn reset_sums(&mut self, width: usize) {
+        for sums in [&mut self.sums.node, &mut self.sums.edge] {
+            sums.clear();
+            sums.resize(2 * width, T::ZERO);
+        }
+    }
+}
+
+/// Buffers of one block.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scratch<T> {
+    /// A normalised input.
+    pub(crate) y: Buffer<T>,
+    /// A gradient before a normalisation.
+    pub(crate) dx: Buffer<T>,
+    /// A gradient of the hidden layer, or of projected edges.
+    pub(crate) wide: Buffer<T>,
+}
+
+/// All buffers of an engine.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Workspace<T> {
+    /// Whether the last pass kept its activations.
+    pub(crate) training: bool,
+    pub(crate) topology: Topology,
+    pub(crate) plan: Plan,
+    pub(crate) parts: Vec<PartState<T>>,
+    /// The streams before normalisation: the embedded input, then after each layer.
+    pub(crate) streams: Vec<Pair<Buffer<T>>>,
+    pub(crate) layers: Vec<LayerActivations<T>>,
+    /// Gradients of the streams.
+    pub(crate) gradients: Pair<Buffer<T>>,
+    pub(crate) between: Between<T>,
+    pub(crate) head: head::Activations<T>,
+    pub(crate) pairs: Pairs,
+    pub(crate) sums: Vec<T>,
+    pub(crate) moments: Moments<T>,
+    /// Input rows as this precision has them.
+    pub(crate) input: Pair<input::Rows<T>>,
+}
+
+impl<T: Real> Workspace<T> {
+    /// Sizes everything for a batch.
+    pub(crate) fn prepare(&mut self, network: &Network, batch: &GraphBatch, edges: Edges, train: bool) {
+        self.training = train;
+        match edges {
+            Edges::Sparse => self.topology.set_sparse(batch),
+            Edges::Full => self.topology.set_full(batch),
+        }
+        let symmetric = network.edge_stream && network.symmetric_edges;
+        if symmetric {
+            self.topology.find_mirrors();
+        }
+        // A reverse edge may lie anywhere in its graph, so symmetric edges keep graphs whole.
+        self.plan.set(&self.topology, network.edge_stream, symmetric);
+        let Self { plan, topology, .. } = &*self;
+        plan.blocks.par_iter().for_each(|block| topology.edges_of(block, plan.open).check());
+        let (nodes, all_edges) = (self.topology.nodes(), self.topology.edges());
+        let stream_edges = if network.edge_stream { all_edges } else { 0 };
+        self.size_activations(network, nodes, all_edges, stream_edges, train);
+        self.size_parts(network, train);
+        if train {
+            let d = network.channels.padded_width();
+            self.gradients.node.size(nodes * d);
+            self.gradients.edge.size(stream_edges * d);
+            if self.plan.open {
+                self.between.size(network, nodes, all_edges);
+            }
+        }
+        self.pairs.prepare(network, batch);
+        let rows = [batch.num_graphs(), nodes, stream_edges, self.pairs.len()];
+        self.head.size(network, rows, train);
+        input::prepare(&mut self.input, network, batch, edges, all_edges);
+    }
+
+    fn size_activations(&mut self, network: &Network, nodes: usize, edges: usize, stream_edges: usize, train: bool) {
+        let (d, h) = (network.channels.padded_width(), network.channels.padded_heads());
+        let hidden = padded(2 * network.channels.width());
+        let streams = if train || network.jump != Jump::Last { network.layers + 1 } else { 1 };
+        self.streams.resize_with(streams.max(self.streams.len()), Default::default);
+        for stream in &mut self.streams[..streams] {
+            stream.node.size(nodes * d);
+            stream.edge.size(stream_edges * d);
+        }
+        let layers = if train { network.layers } else { 1 };
+        self.layers.resize_with(layers.max(self.layers.len()), Default::default);
+        for layer in &mut self.layers[..layers] {
+            layer.qkv.size(nodes * 3 * d);
+            layer.weight.size(edges * h);
+            layer.inverse.size(nodes * h);
+            layer.proj.size(stream_edges * d);
+            for (half, rows) in [(&mut layer.halves.node, nodes), (&mut layer.halves.edge, stream_edges)] {
+                half.attended.size(rows * d);
+                half.middle.size(rows * d);
+                half.hidden.size(rows * hidden);
+            }
+        }
+    }
+
+    fn size_parts(&mut self, network: &Network, train: bool) {
+        let d = network.channels.padded_width();
+        let hidden = padded(2 * network.channels.width());
+        let most = |count: fn(&Span) -> usize| self.plan.blocks.iter().map(count).max().unwrap_or(0);
+        let (nodes, edges) = (most(|b| b.nodes.len()), most(|b| b.edges.len()));
+        let stream_edges = if network.edge_stream { edges } else { 0 };
+        let count = self.plan.parts.len();
+        self.parts.resize_with(count.max(self.parts.len()), Default::default);
+        for part in &mut self.parts[..count] {
+            for (scratch, rows) in [(&mut part.scratch.node, nodes), (&mut part.scratch.edge, stream_edges)] {
+                scratch.y.size(rows * d);
+                if train {
+                    scratch.dx.size(rows * d);
+                    scratch.wide.size(rows * hidden);
+                }
+            }
+            if train && !self.plan.open {
+                part.between.size(network, nodes, edges);
+            }
+        }
+    }
+}
