@@ -1,7 +1,7 @@
 //! Files that are either complete or not there.
 
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -52,4 +52,12 @@ impl Prepared {
 /// If `fill` fails or the disk is full; whatever stood at `path` before is then untouched.
 pub fn write_atomic(path: &Path, fill: impl FnOnce(&mut BufWriter<&File>) -> Result<()>) -> Result<()> {
     Prepared::write(path, fill)?.commit()
+}
+
+/// Writes bytes in the same way.
+///
+/// # Errors
+/// As for [`write_atomic`].
+pub fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
+    write_atomic(path, |out| out.write_all(bytes).map_err(|e| DataError::io(path, e)))
 }

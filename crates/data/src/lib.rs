@@ -20,7 +20,7 @@ mod stored_schema;
 mod tables;
 mod target_staging;
 
-pub use atomic::{Prepared, write_atomic};
+pub use atomic::{Prepared, write_atomic, write_bytes};
 pub use dataset::{Dataset, Extra, Splits};
 pub use error::{DataError, Result};
 pub use format::{Format, read, write};

@@ -206,3 +206,32 @@ fn say(text: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "{text}");
 }
+
+#[test]
+fn import_writes_a_model_file_or_nothing() {
+    let place = Place::new();
+    let checkpoints = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/tests/checkpoints");
+    for name in ["transformer.pt", "transformer_legacy.pt", "malicious_zip.pt", "malicious_legacy.pt", "zip.pt"] {
+        std::fs::copy(checkpoints.join(name), place.path(name)).unwrap();
+    }
+    let model = "[model]\nlayers = 2\nwidth = 16\nheads = 4\nencoding = \"laplacian\"\nencoding_size = 4\n";
+    place.write("model.toml", model);
+    for name in ["transformer.pt", "transformer_legacy.pt"] {
+        place.done(&format!("import {name} {name}.safetensors --config model.toml"));
+    }
+    let read = |name: &str| std::fs::read(place.path(name)).unwrap();
+    assert_eq!(read("transformer.pt.safetensors"), read("transformer_legacy.pt.safetensors"));
+    for name in ["malicious_zip.pt", "malicious_legacy.pt"] {
+        let complaint = place.refused(&format!("import {name} out.safetensors --config model.toml"));
+        assert!(complaint.contains(&format!("{name}: the checkpoint asks for `posix.system`")), "{complaint}");
+    }
+    let complaint = place.refused("import transformer.pt out.safetensors --config model.toml --set model.layers=3");
+    assert!(complaint.contains("transformer.pt: tensor `layers.2.attention.Q.weight` is missing"), "{complaint}");
+    let complaint = place.refused("import transformer.pt out.safetensors --config model.toml --set model.layer=3");
+    assert!(complaint.contains("model.toml: `model.layer`: no such key; did you mean `model.layers`?"), "{complaint}");
+    assert!(place.refused("import none.pt out.safetensors --config model.toml").contains("none.pt: "));
+    assert!(
+        place.refused("import transformer.pt there/out.safetensors --config model.toml").contains("does not exist")
+    );
+    assert!(place.refused("import zip.pt out.safetensors --config model.toml").contains("no checkpoint of a Graph"));
+}

@@ -1,12 +1,18 @@
 //! The models: configurations, first values, and the names that their parameters bear in published weight files.
 
+pub mod config;
+mod import;
 mod initialise;
+mod model_file;
 mod names;
 mod published;
 pub mod torch;
 mod weights;
 
+pub use config::{Config, ConfigError};
+pub use import::{NotATransformer, shape_of_checkpoint};
 pub use initialise::initialise;
+pub use model_file::{ModelFileError, ModelHeader};
 pub use names::parameter_name;
 pub use published::{PublishedEncoding, PublishedSet};
-pub use weights::{HEADER_KEY, WeightsError, load_weights, save_weights};
+pub use weights::{HEADER_KEY, Misfit, WeightsError, load_weights, save_weights};

@@ -1,6 +1,10 @@
 //! The published configurations of the Graph Transformer: ten layers, eight heads, about half a million parameters.
 
-use gt_nn::{Channels, Input, Loss, Network, Norm, Readout, Reads};
+use gt_graph::{Level, TargetKind};
+use gt_nn::{Loss, Network, Norm};
+
+use crate::Config;
+use crate::config::{Columns, DataShape, Encoding, TargetShape};
 
 /// The data sets of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +29,39 @@ pub enum PublishedEncoding {
 }
 
 impl PublishedSet {
+    /// A published configuration on sparse graphs with batch normalisation; change `model.norm` and `model.graph` for the others.
+    pub fn config(self, encoding: PublishedEncoding) -> Config {
+        let zinc = self == PublishedSet::Zinc;
+        let mut config = Config::default();
+        config.model.width = if zinc { 64 } else { 80 };
+        config.model.edges = Some(zinc);
+        config.model.encoding = match encoding {
+            PublishedEncoding::None => Encoding::None,
+            PublishedEncoding::Laplacian => Encoding::Laplacian,
+            PublishedEncoding::WeisfeilerLehman => Encoding::Wl,
+        };
+        config.model.encoding_size = self.laplacian_width();
+        config.model.roles = if zinc { 37 } else { 100 };
+        config.optimizer.lr = if zinc { 7e-4 } else { 5e-4 };
+        config.schedule.patience = if zinc { 15 } else { 10 };
+        config.train.batch = self.batch_size(false);
+        config
+    }
+
+    /// The shape of the set's data.
+    pub fn shape(self) -> DataShape {
+        let (types, bonds, level, kind, classes) = match self {
+            PublishedSet::Zinc => (28, vec![4], Level::Graph, TargetKind::Float, 0),
+            PublishedSet::Pattern => (3, vec![], Level::Node, TargetKind::Class, 2),
+            PublishedSet::Cluster => (7, vec![], Level::Node, TargetKind::Class, 6),
+        };
+        DataShape {
+            node: Columns { categorical: vec![types], ..Default::default() },
+            edge: Columns { categorical: bonds, ..Default::default() },
+            target: TargetShape { level, kind, columns: vec![classes] },
+        }
+    }
+
     /// The network of a configuration.
     ///
     /// ```
@@ -35,27 +72,9 @@ impl PublishedSet {
     /// assert_eq!(Parameters::new(&network).count(), 588_929);
     /// ```
     pub fn network(self, encoding: PublishedEncoding, norm: Norm) -> Network {
-        let zinc = self == PublishedSet::Zinc;
-        let width = if zinc { 64 } else { 80 };
-        let (types, outputs) = match self {
-            PublishedSet::Zinc => (28, 1),
-            PublishedSet::Pattern => (3, 2),
-            PublishedSet::Cluster => (7, 6),
-        };
-        Network {
-            norm,
-            edge_stream: zinc,
-            node: Input {
-                categorical: vec![types],
-                laplacian: if encoding == PublishedEncoding::Laplacian { self.laplacian_width() } else { 0 },
-                roles: (encoding == PublishedEncoding::WeisfeilerLehman).then_some(if zinc { 37 } else { 100 }),
-                ..Default::default()
-            },
-            edge: Input { categorical: if zinc { vec![4] } else { vec![] }, ..Default::default() },
-            reads: if zinc { Reads::Graphs(Readout::Mean) } else { Reads::Nodes },
-            head: vec![width / 2, width / 4, outputs],
-            ..Network::new(Channels::new(width, 8), 10)
-        }
+        let mut config = self.config(encoding);
+        config.model.norm = norm;
+        config.network(&self.shape()).expect("the published configurations fit their data")
     }
 
     /// Eigenvectors per node.
@@ -79,10 +98,7 @@ impl PublishedSet {
 
     /// What is minimised.
     pub fn loss(self) -> Loss {
-        match self {
-            PublishedSet::Zinc => Loss::L1,
-            _ => Loss::CrossEntropy { weighted: true },
-        }
+        self.config(PublishedEncoding::None).loss(&self.shape()).expect("the published losses fit their data")
     }
 }
 

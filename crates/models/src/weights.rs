@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use gt_nn::cpu::Engine;
-use gt_nn::{Norm, Real, Stream};
+use gt_nn::{Norm, Parameter, Real, Stream};
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 
@@ -21,6 +21,14 @@ pub enum WeightsError {
     /// The file is damaged, or none.
     #[error("not a readable safetensors file: {0}")]
     Format(#[from] safetensors::SafeTensorError),
+    /// Tensors are missing, unknown, of another shape or type, or not finite: all of them.
+    #[error("{}", join(.0))]
+    Misfits(Vec<Misfit>),
+}
+
+/// What is wrong with a tensor.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Misfit {
     /// A tensor of the model is not in the file.
     #[error("tensor `{0}` is missing")]
     Missing(String),
@@ -38,12 +46,12 @@ pub enum WeightsError {
         expected: Vec<usize>,
     },
     /// A tensor holds something else than floats.
-    #[error("tensor `{name}` holds {found:?}, expected F32 or F64")]
+    #[error("tensor `{name}` holds {found}, expected F32 or F64")]
     Kind {
         /// Name of the tensor.
         name: String,
         /// Type in the file.
-        found: Dtype,
+        found: String,
     },
     /// A value is infinite or NaN.
     #[error("tensor `{name}`, value {index}: {value} is not a finite number")]
@@ -55,6 +63,25 @@ pub enum WeightsError {
         /// The value.
         value: f64,
     },
+}
+
+/// The first few, and how many more.
+fn join(misfits: &[Misfit]) -> String {
+    const SHOWN: usize = 8;
+    let shown: Vec<String> = misfits.iter().take(SHOWN).map(Misfit::to_string).collect();
+    let more = misfits.len().saturating_sub(SHOWN);
+    let rest = if more > 0 { format!("; and {more} more") } else { String::new() };
+    shown.join("; ") + &rest
+}
+
+/// Tensors by name, wherever they come from.
+pub(crate) type NamedTensors = BTreeMap<String, NamedTensor>;
+
+/// A tensor with its values.
+pub(crate) struct NamedTensor {
+    pub(crate) shape: Vec<usize>,
+    /// Or the type that is no float.
+    pub(crate) values: Result<Vec<f64>, String>,
 }
 
 /// All tensors of a model as the bytes of a safetensors file, in single precision.
@@ -81,50 +108,64 @@ pub fn save_weights<T: Real>(engine: &Engine<T>, header: &str) -> Vec<u8> {
 /// Sets all tensors of a model from the bytes of a safetensors file, and returns its header text, if it has one.
 ///
 /// # Errors
-/// The first tensor that is missing, unknown, of another shape, or not finite; the engine is then unchanged.
+/// All tensors that are missing, unknown, of another shape, or not finite; the engine is then unchanged.
 pub fn load_weights<T: Real>(engine: &mut Engine<T>, bytes: &[u8]) -> Result<Option<String>, WeightsError> {
     let file = SafeTensors::deserialize(bytes)?;
-    let (_, header) = SafeTensors::read_metadata(bytes)?;
-    let mut read: Vec<String> = Vec::new();
-    let mut take = |name: String, shape: Vec<usize>| -> Result<Vec<T>, WeightsError> {
-        let view = file.tensor(&name).map_err(|_| WeightsError::Missing(name.clone()))?;
-        if view.shape() != shape {
-            return Err(WeightsError::Shape { name, found: view.shape().to_vec(), expected: shape });
-        }
-        let values: Vec<f64> = match view.dtype() {
-            Dtype::F32 => view.data().as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b).into()).collect(),
-            Dtype::F64 => view.data().as_chunks::<8>().0.iter().map(|b| f64::from_le_bytes(*b)).collect(),
-            found => return Err(WeightsError::Kind { name, found }),
+    let tensors = file.iter().map(|(name, view)| {
+        let values = match view.dtype() {
+            Dtype::F32 => Ok(view.data().as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b).into()).collect()),
+            Dtype::F64 => Ok(view.data().as_chunks::<8>().0.iter().map(|b| f64::from_le_bytes(*b)).collect()),
+            found => Err(format!("{found:?}")),
         };
-        if let Some(index) = values.iter().position(|v| !v.is_finite()) {
-            return Err(WeightsError::NotFinite { name, index, value: values[index] });
-        }
-        read.push(name);
-        Ok(values.into_iter().map(T::from_f64).collect())
+        (name.to_owned(), NamedTensor { shape: view.shape().to_vec(), values })
+    });
+    load_tensors(engine, tensors.collect())?;
+    read_header(bytes)
+}
+
+/// The header text of a safetensors file of this project.
+pub(crate) fn read_header(bytes: &[u8]) -> Result<Option<String>, WeightsError> {
+    let (_, header) = SafeTensors::read_metadata(bytes)?;
+    Ok(header.metadata().as_ref().and_then(|m| m.get(HEADER_KEY)).cloned())
+}
+
+/// Sets all tensors of a model.
+pub(crate) fn load_tensors<T: Real>(engine: &mut Engine<T>, mut tensors: NamedTensors) -> Result<(), WeightsError> {
+    let mut misfits = Vec::new();
+    let mut take = |name: String, expected: Vec<usize>| -> Vec<T> {
+        let problem = match tensors.remove(&name) {
+            None => Misfit::Missing(name),
+            Some(NamedTensor { shape, .. }) if shape != expected => Misfit::Shape { name, found: shape, expected },
+            Some(NamedTensor { values: Err(found), .. }) => Misfit::Kind { name, found },
+            Some(NamedTensor { values: Ok(values), .. }) => match values.iter().position(|v| !v.is_finite()) {
+                Some(index) => Misfit::NotFinite { name, index, value: values[index] },
+                None => return values.into_iter().map(T::from_f64).collect(),
+            },
+        };
+        misfits.push(problem);
+        Vec::new()
     };
     let list = engine.parameters().list().to_vec();
-    let mut parameters = Vec::with_capacity(list.len());
-    for parameter in &list {
-        parameters.push(take(parameter_name(engine.network(), parameter.role()), parameter.shape())?);
-    }
+    let name = |parameter: &Parameter| parameter_name(engine.network(), parameter.role());
+    let parameters: Vec<Vec<T>> = list.iter().map(|p| take(name(p), p.shape())).collect();
     let width = engine.network().channels.width();
     let sites = statistics(engine);
-    let mut running = Vec::with_capacity(sites.len());
-    for (name, ..) in &sites {
-        let mean = take(format!("{name}.running_mean"), vec![width])?;
-        running.push((mean, take(format!("{name}.running_var"), vec![width])?));
-    }
+    let running: Vec<[Vec<T>; 2]> = sites
+        .iter()
+        .map(|(name, ..)| ["running_mean", "running_var"].map(|part| take(format!("{name}.{part}"), vec![width])))
+        .collect();
     // A counter that the published code's library keeps beside its statistics; it plays no role at this momentum.
-    let known = |name: &str| name.ends_with(".num_batches_tracked") || read.iter().any(|r| r == name);
-    if let Some(name) = file.names().into_iter().find(|name| !known(name)) {
-        return Err(WeightsError::Unknown(name.to_owned()));
+    let left = tensors.into_keys().filter(|name| !name.ends_with(".num_batches_tracked"));
+    misfits.extend(left.map(Misfit::Unknown));
+    if !misfits.is_empty() {
+        return Err(WeightsError::Misfits(misfits));
     }
     parameters.iter().enumerate().for_each(|(index, values)| engine.set_parameter(index, values));
-    for ((_, layer, stream, number), (mean, var)) in sites.into_iter().zip(running) {
+    for ((_, layer, stream, number), [mean, var]) in sites.into_iter().zip(running) {
         engine.set_running(layer, stream, number, &mean, &var);
     }
     engine.refresh();
-    Ok(header.metadata().as_ref().and_then(|m| m.get(HEADER_KEY)).cloned())
+    Ok(())
 }
 
 /// Every batch normalisation: its name, layer, stream and number.
@@ -197,14 +238,14 @@ mod tests {
             message
         };
         // The layer norm's names differ, so batch norms are missing there.
-        assert_eq!(
-            complaint(&save_weights(&engine(Norm::Layer, 1), "")),
-            "tensor `layers.0.batch_norm1_h.weight` is missing"
-        );
+        let layer_norm = complaint(&save_weights(&engine(Norm::Layer, 1), ""));
+        assert!(layer_norm.starts_with("tensor `layers.0.batch_norm1_h.weight` is missing; tensor `"), "{layer_norm}");
+        // Of 2 layers: 16 + 16 missing (parameters and statistics), 16 unknown; 8 are shown.
+        assert!(layer_norm.ends_with("; and 40 more"), "{layer_norm}");
         let mut deeper = good.network().clone();
         deeper.layers = 3;
         let deeper = save_weights(&Engine::<f32>::new(deeper, Isa::detect()), "");
-        assert!(complaint(&deeper).starts_with("tensor `layers.2."), "{}", complaint(&deeper));
+        assert!(complaint(&deeper).contains("tensor `layers.2.FFN_h_layer1.bias` belongs to no part of this model"));
         let mut wider = good.network().clone();
         wider.node.categorical = vec![29];
         let wider = save_weights(&Engine::<f32>::new(wider, Isa::detect()), "");

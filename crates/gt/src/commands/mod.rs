@@ -4,6 +4,7 @@ mod bench;
 mod convert;
 mod encode;
 mod fetch;
+mod import;
 mod info;
 mod sbm;
 mod split;
@@ -23,6 +24,8 @@ pub enum Command {
     Data(DataCommand),
     /// Compute positional encodings; without FILE, of a small CLUSTER set made on the spot
     Encode(encode::Arguments),
+    /// Read weights of the published PyTorch code into a model file
+    Import(import::Arguments),
     /// Time a training and an inference step of the published configurations
     Bench(bench::Arguments),
 }
@@ -50,6 +53,7 @@ impl Command {
             Command::Data(DataCommand::Split(arguments)) => arguments.run(),
             Command::Data(DataCommand::Info(arguments)) => arguments.run(),
             Command::Encode(arguments) => arguments.run(),
+            Command::Import(arguments) => arguments.run(),
             Command::Bench(arguments) => arguments.run(),
         }
     }
@@ -69,6 +73,11 @@ fn write(dataset: &Dataset, path: &Path) -> Result<()> {
 /// Fails before any work is done if a result could not be written in the end.
 fn check_output(path: &Path) -> Result<()> {
     gt_data::Format::of(path)?;
+    check_folder(path)
+}
+
+/// Fails if a file could not be written because its folder is not there.
+fn check_folder(path: &Path) -> Result<()> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     anyhow::ensure!(folder.is_dir(), "{}: the folder {} does not exist", path.display(), folder.display());
     Ok(())

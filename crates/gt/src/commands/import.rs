@@ -1,0 +1,74 @@
+//! `gt import`: weights of the published PyTorch code.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use gt_data::write_bytes;
+use gt_graph::{Level, TargetKind};
+use gt_models::{Config, ModelHeader, shape_of_checkpoint, torch};
+use gt_nn::cpu::Isa;
+
+/// Nothing in the checkpoint is executed: it is read by a restricted reader that knows tensors and refuses everything else.
+#[derive(Args)]
+pub struct Arguments {
+    /// The checkpoint, as `torch.save(model.state_dict(), …)` writes it
+    checkpoint: PathBuf,
+    /// The model file to write, safetensors
+    out: PathBuf,
+    /// Configuration of the model, TOML; of its keys only those of [model] matter
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Set a key of the configuration, such as `model.encoding=laplacian`
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// What the model predicts for, which a checkpoint does not tell
+    #[arg(long, value_enum, default_value_t = LevelName::Graph)]
+    level: LevelName,
+    /// What the outputs are, which a checkpoint does not tell either; default: one output is a number, several are classes
+    #[arg(long, value_enum)]
+    target: Option<TargetName>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum LevelName {
+    Graph,
+    Node,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum TargetName {
+    Float,
+    Class,
+}
+
+impl Arguments {
+    pub fn run(self) -> Result<()> {
+        super::check_folder(&self.out)?;
+        let in_config = |e: String| anyhow::anyhow!("{}: {e}", self.config.display());
+        let text = std::fs::read_to_string(&self.config).map_err(|e| in_config(e.to_string()))?;
+        let config = Config::from_toml_with(&text, &self.set).map_err(|e| in_config(e.to_string()))?;
+        let in_checkpoint = |e: String| anyhow::anyhow!("{}: {e}", self.checkpoint.display());
+        let bytes = std::fs::read(&self.checkpoint).map_err(|e| in_checkpoint(e.to_string()))?;
+        let state = torch::read_state_dict(&bytes).map_err(|e| in_checkpoint(e.to_string()))?;
+        let level = match self.level {
+            LevelName::Graph => Level::Graph,
+            LevelName::Node => Level::Node,
+        };
+        let shape = |kind| shape_of_checkpoint(&state, level, kind).map_err(|e| in_checkpoint(e.to_string()));
+        let data = match self.target {
+            Some(TargetName::Float) => shape(TargetKind::Float)?,
+            Some(TargetName::Class) => shape(TargetKind::Class)?,
+            None => match shape(TargetKind::Float)? {
+                numbers if numbers.target.columns.len() == 1 => numbers,
+                _ => shape(TargetKind::Class)?,
+            },
+        };
+        let header = ModelHeader::new(config, data);
+        let engine = header.import(&state, Isa::detect()).map_err(|e| in_checkpoint(e.to_string()))?;
+        let model = header.save(&engine);
+        write_bytes(&self.out, &model)?;
+        eprintln!("wrote {}: {} parameters", self.out.display(), engine.parameters().count());
+        Ok(())
+    }
+}

@@ -1,0 +1,63 @@
+//! Keys by name: which exist, which one was meant, setting one.
+
+use toml::{Table, Value};
+
+use super::Config;
+
+/// A sentence for every key that does not exist.
+pub(super) fn unknown(table: &Table) -> Vec<String> {
+    // Everything optional is filled in, so that every key shows.
+    let known = Table::try_from(Config::complete()).expect("a configuration is plain data");
+    let mut problems = Vec::new();
+    for (section, value) in table {
+        let Some(Value::Table(keys)) = known.get(section) else {
+            problems.push(sentence(section, known.keys().map(String::clone)));
+            continue;
+        };
+        let Value::Table(found) = value else {
+            problems.push(format!("`{section}`: a section is expected, `[{section}]` and lines below it"));
+            continue;
+        };
+        for key in found.keys().filter(|key| !keys.contains_key(*key)) {
+            // The right key may stand in another section.
+            let all = known.iter().flat_map(|(section, keys)| {
+                keys.as_table().into_iter().flat_map(move |t| t.keys().map(move |key| format!("{section}.{key}")))
+            });
+            problems.push(sentence(&format!("{section}.{key}"), all));
+        }
+    }
+    problems
+}
+
+fn sentence(wrong: &str, right: impl Iterator<Item = String>) -> String {
+    let own = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
+    let distance = |path: &str| {
+        // The same key in another section is nearer than any other spelling.
+        let moved = strsim::damerau_levenshtein(&own(wrong), &own(path)) + 1;
+        strsim::damerau_levenshtein(wrong, path).min(moved)
+    };
+    let nearest = right.map(|path| (distance(&path), path)).min();
+    match nearest {
+        Some((distance, path)) if distance <= 3.max(own(wrong).len() / 3) => {
+            format!("`{wrong}`: no such key; did you mean `{path}`?")
+        }
+        _ => format!("`{wrong}`: no such key"),
+    }
+}
+
+/// Sets `section.key=value`.
+pub(super) fn set(table: &mut Table, setting: &str) -> Result<(), String> {
+    let malformed = || format!("`{setting}`: expected `section.key=value`, such as `optimizer.lr=1e-3`");
+    let (path, text) = setting.split_once('=').ok_or_else(malformed)?;
+    let (section, key) = path.trim().split_once('.').ok_or_else(malformed)?;
+    let text = text.trim();
+    // What is no TOML value is text without its quotes.
+    let value = toml::from_str::<Table>(&format!("v = {text}"))
+        .ok()
+        .and_then(|mut parsed| parsed.remove("v"))
+        .unwrap_or_else(|| Value::String(text.to_owned()));
+    let entry = table.entry(section.trim()).or_insert_with(|| Value::Table(Table::new()));
+    let Value::Table(keys) = entry else { return Err(malformed()) };
+    keys.insert(key.trim().to_owned(), value);
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! Everything that decides about a run, in one structure: TOML in and out, checked as a whole before anything is built.
+
+mod build;
+mod keys;
+mod model;
+mod training;
+
+pub use build::{Columns, DataShape, TargetShape};
+pub use model::{Encoding, Graph, ModelConfig, Pairs, Variant};
+pub use training::{DataConfig, LossName, Optimizer, OptimizerConfig, Schedule, ScheduleConfig, SignFlip, TrainConfig};
+
+use serde::{Deserialize, Serialize};
+
+/// Everything that decides about a run. Every key has a default; a file names what differs:
+///
+/// ```
+/// use gt_models::Config;
+///
+/// let config = Config::from_toml("[model]\nlayers = 4\nwidth = 80\n\n[optimizer]\nlr = 5e-4").unwrap();
+/// assert_eq!((config.model.layers, config.model.heads), (4, 8));
+/// assert_eq!(Config::from_toml(&config.to_toml()).unwrap(), config);
+///
+/// let error = Config::from_toml("[model]\nlayer = 4\nheads = 7").unwrap_err().to_string();
+/// assert!(error.contains("`model.layer`: no such key; did you mean `model.layers`?"));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Which graphs.
+    pub data: DataConfig,
+    /// The network.
+    pub model: ModelConfig,
+    /// How parameters move.
+    pub optimizer: OptimizerConfig,
+    /// How the learning rate moves.
+    pub schedule: ScheduleConfig,
+    /// Batches, loss, and when to stop.
+    pub train: TrainConfig,
+}
+
+/// What is wrong with a configuration: everything at once, a line each.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", problems.join("\n"))]
+pub struct ConfigError {
+    problems: Vec<String>,
+}
+
+impl ConfigError {
+    pub(crate) fn new(problems: Vec<String>) -> Self {
+        Self { problems }
+    }
+
+    /// One sentence per problem.
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+}
+
+/// Collects what is wrong.
+#[derive(Default)]
+pub(crate) struct Problems(Vec<String>);
+
+impl Problems {
+    /// Adds a sentence about a key, unless all is well.
+    pub(crate) fn unless(&mut self, fine: bool, key: &str, problem: impl FnOnce() -> String) {
+        if !fine {
+            self.0.push(format!("`{key}`: {}", problem()));
+        }
+    }
+
+    pub(crate) fn finish(self) -> Result<(), ConfigError> {
+        if self.0.is_empty() { Ok(()) } else { Err(ConfigError::new(self.0)) }
+    }
+}
+
+impl Config {
+    /// Reads and checks a configuration.
+    ///
+    /// # Errors
+    /// If the text is no TOML, has keys that do not exist (the nearest one is named), or values that do not fit together.
+    pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
+        Self::from_toml_with(text, &[])
+    }
+
+    /// The same with some keys set afterwards, `optimizer.lr=1e-3` and so on. A value that is no TOML is taken as text.
+    ///
+    /// # Errors
+    /// As for [`Config::from_toml`]; also if a setting has no `=`.
+    pub fn from_toml_with(text: &str, settings: &[String]) -> Result<Self, ConfigError> {
+        let one = |problem: String| ConfigError::new(vec![problem]);
+        let mut table: toml::Table = toml::from_str(text).map_err(|e| one(e.to_string().trim_end().to_owned()))?;
+        for setting in settings {
+            keys::set(&mut table, setting).map_err(one)?;
+        }
+        let unknown = keys::unknown(&table);
+        if !unknown.is_empty() {
+            return Err(ConfigError::new(unknown));
+        }
+        let config: Self = table.try_into().map_err(|e: toml::de::Error| one(e.to_string().trim_end().to_owned()))?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// The complete configuration, every key with its value.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("a configuration is plain data")
+    }
+
+    /// Checks all values, alone and together.
+    ///
+    /// # Errors
+    /// Everything that is wrong.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let mut problems = Problems::default();
+        self.data.check(&mut problems);
+        self.model.check(&mut problems);
+        self.optimizer.check(&mut problems);
+        self.schedule.check(self.optimizer.lr, &mut problems);
+        self.train.check(&mut problems);
+        problems.finish()
+    }
+}

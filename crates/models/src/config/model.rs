@@ -1,0 +1,272 @@
+//! `[model]`: the network.
+
+use gt_nn::{Clamp, Gate, Jump, Norm, Readout};
+use serde::{Deserialize, Serialize};
+
+use super::Problems;
+
+/// Whose equations are followed where the paper's text and its published code differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Variant {
+    /// The published code.
+    #[default]
+    Published,
+    /// The paper's text.
+    Paper,
+}
+
+/// Which graph attention runs over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Graph {
+    /// The edges of the data.
+    #[default]
+    Sparse,
+    /// Every ordered pair of nodes.
+    Full,
+}
+
+/// The positional encoding that the input adds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Encoding {
+    /// None.
+    #[default]
+    None,
+    /// Laplacian eigenvectors.
+    Laplacian,
+    /// Weisfeiler–Lehman roles.
+    Wl,
+    /// Return probabilities of random walks.
+    RandomWalk,
+}
+
+/// What predictions for edges are made from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pairs {
+    /// The edges' own stream where there is one and it has the data's edges, else their end nodes.
+    #[default]
+    Auto,
+    /// Always the end nodes, side by side; what link prediction needs.
+    Ends,
+}
+
+/// The network. What is not set of the last five keys follows `variant`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ModelConfig {
+    /// Whose equations are followed where paper and published code differ: `published` or `paper`.
+    pub variant: Variant,
+    /// Number of layers.
+    pub layers: usize,
+    /// Width of the streams.
+    pub width: usize,
+    /// Heads of the attention; they divide the width.
+    pub heads: usize,
+    /// Normalisation: `batch`, `layer` or `none`.
+    #[serde(with = "NormName")]
+    pub norm: Norm,
+    /// Whether each half layer adds its input.
+    pub residual: bool,
+    /// Which graph attention runs over: `sparse` or `full`.
+    pub graph: Graph,
+    /// Whether edges carry a stream of their own: `true`, `false`, or left out, which is: if the data has edge features.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub edges: Option<bool>,
+    /// Positional encoding: `none`, `laplacian`, `wl` or `random-walk`.
+    pub encoding: Encoding,
+    /// Numbers per node of a Laplacian or random-walk encoding.
+    pub encoding_size: usize,
+    /// Roles of a Weisfeiler–Lehman encoding; larger ones share the last.
+    pub roles: usize,
+    /// How nodes become graphs: `mean`, `sum` or `max`.
+    #[serde(with = "ReadoutName")]
+    pub readout: Readout,
+    /// Which layers the head reads: `last`, `concat` or `sum` (jumping knowledge).
+    #[serde(with = "JumpName")]
+    pub jump: Jump,
+    /// What predictions for edges are made from: `auto` or `ends`.
+    pub pairs: Pairs,
+    /// Share of attended and hidden values dropped in training.
+    pub dropout: f64,
+    /// Share of the nodes' embedded features dropped in training.
+    pub input_dropout: f64,
+    /// Hidden widths of the head; left out: published d/2, d/4 (each at least 1); paper: d.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head: Option<Vec<usize>>,
+    /// How edges gate attention: published `per-channel`; paper `scalar` (eq. 12).
+    #[serde(with = "gate_name", skip_serializing_if = "Option::is_none")]
+    pub gate: Option<Gate>,
+    /// What the softmax clamps: published `logits`; paper `exponentials`.
+    #[serde(with = "clamp_name", skip_serializing_if = "Option::is_none")]
+    pub clamp: Option<Clamp>,
+    /// Whether inputs have a bias: published `false` (for embeddings); paper `true` (eq. 1).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_bias: Option<bool>,
+    /// Whether an edge and its reverse share one representation: published `false`; paper `true`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub symmetric_edges: Option<bool>,
+}
+
+impl Default for ModelConfig {
+    fn default() -> Self {
+        Self {
+            variant: Variant::Published,
+            layers: 10,
+            width: 64,
+            heads: 8,
+            norm: Norm::Batch,
+            residual: true,
+            graph: Graph::Sparse,
+            edges: None,
+            encoding: Encoding::None,
+            encoding_size: 8,
+            roles: 100,
+            readout: Readout::Mean,
+            jump: Jump::Last,
+            pairs: Pairs::Auto,
+            dropout: 0.0,
+            input_dropout: 0.0,
+            head: None,
+            gate: None,
+            clamp: None,
+            input_bias: None,
+            symmetric_edges: None,
+        }
+    }
+}
+
+/// More than this of anything is a slip of the finger.
+const MOST: usize = 1 << 16;
+
+impl ModelConfig {
+    /// The head's hidden widths.
+    pub fn head(&self) -> Vec<usize> {
+        self.head.clone().unwrap_or_else(|| match self.variant {
+            Variant::Published => vec![(self.width / 2).max(1), (self.width / 4).max(1)],
+            Variant::Paper => vec![self.width],
+        })
+    }
+
+    /// How edges gate attention.
+    pub fn gate(&self) -> Gate {
+        self.gate.unwrap_or(if self.paper() { Gate::Scalar } else { Gate::PerChannel })
+    }
+
+    /// What the softmax clamps.
+    pub fn clamp(&self) -> Clamp {
+        self.clamp.unwrap_or(if self.paper() { Clamp::Exponentials } else { Clamp::Logits })
+    }
+
+    /// Whether inputs have a bias.
+    pub fn input_bias(&self) -> bool {
+        self.input_bias.unwrap_or(self.paper())
+    }
+
+    /// Whether an edge and its reverse share one representation.
+    pub fn symmetric_edges(&self) -> bool {
+        self.symmetric_edges.unwrap_or(self.paper())
+    }
+
+    fn paper(&self) -> bool {
+        self.variant == Variant::Paper
+    }
+
+    /// With every optional key filled in.
+    pub(super) fn complete(self) -> Self {
+        Self {
+            edges: Some(self.edges.unwrap_or(false)),
+            head: Some(self.head()),
+            gate: Some(self.gate()),
+            clamp: Some(self.clamp()),
+            input_bias: Some(self.input_bias()),
+            symmetric_edges: Some(self.symmetric_edges()),
+            ..self
+        }
+    }
+
+    pub(super) fn check(&self, problems: &mut Problems) {
+        let Self { layers, width, heads, .. } = *self;
+        problems.unless(layers <= 1_000, "model.layers", || format!("{layers} layers; at most 1000 are possible"));
+        for (key, value) in [("model.width", width), ("model.heads", heads), ("model.roles", self.roles)] {
+            problems.unless((1..=MOST).contains(&value), key, || format!("{value}; it must be 1 to {MOST}"));
+        }
+        problems.unless(heads == 0 || width.is_multiple_of(heads), "model.heads", || {
+            format!("{heads} heads do not divide the width {width}")
+        });
+        let needs_size = matches!(self.encoding, Encoding::Laplacian | Encoding::RandomWalk);
+        problems.unless(!needs_size || (1..=1_024).contains(&self.encoding_size), "model.encoding_size", || {
+            format!("{}; it must be 1 to 1024", self.encoding_size)
+        });
+        for (key, share) in [("model.dropout", self.dropout), ("model.input_dropout", self.input_dropout)] {
+            problems.unless((0.0..1.0).contains(&share), key, || format!("{share}; it must be at least 0 and below 1"));
+        }
+        for &hidden in self.head.iter().flatten() {
+            problems.unless((1..=MOST).contains(&hidden), "model.head", || {
+                format!("a layer of width {hidden}; it must be 1 to {MOST}")
+            });
+        }
+        if self.edges == Some(false) {
+            for (key, set) in
+                [("model.gate", self.gate.is_some()), ("model.symmetric_edges", self.symmetric_edges == Some(true))]
+            {
+                problems.unless(!set, key, || "it needs an edge stream, but `model.edges` is false".into());
+            }
+        }
+    }
+}
+
+/// Names of an enumeration of another crate.
+macro_rules! names {
+    ($(#[$about:meta])* $name:ident for $kind:ty { $($value:ident = $text:literal),* }) => {
+        $(#[$about])*
+        struct $name;
+
+        impl $name {
+            fn serialize<S: serde::Serializer>(value: &$kind, to: S) -> Result<S::Ok, S::Error> {
+                to.serialize_str(match value {
+                    $(<$kind>::$value => $text,)*
+                })
+            }
+
+            fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<$kind, D::Error> {
+                let text = String::deserialize(from)?;
+                match text.as_str() {
+                    $($text => Ok(<$kind>::$value),)*
+                    _ => Err(serde::de::Error::unknown_variant(&text, &[$($text),*])),
+                }
+            }
+        }
+    };
+}
+
+names!(NormName for Norm { Batch = "batch", Layer = "layer", None = "none" });
+names!(ReadoutName for Readout { Mean = "mean", Sum = "sum", Max = "max" });
+names!(JumpName for Jump { Last = "last", Concat = "concat", Sum = "sum" });
+names!(GateName for Gate { PerChannel = "per-channel", Scalar = "scalar" });
+names!(ClampName for Clamp { Logits = "logits", Exponentials = "exponentials" });
+
+/// The same where the key may be left out.
+macro_rules! optional_names {
+    ($module:ident, $name:ident for $kind:ty) => {
+        mod $module {
+            use super::*;
+
+            pub(super) fn serialize<S: serde::Serializer>(value: &Option<$kind>, to: S) -> Result<S::Ok, S::Error> {
+                match value {
+                    Some(value) => $name::serialize(value, to),
+                    None => to.serialize_none(),
+                }
+            }
+
+            pub(super) fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<$kind>, D::Error> {
+                $name::deserialize(from).map(Some)
+            }
+        }
+    };
+}
+
+optional_names!(gate_name, GateName for Gate);
+optional_names!(clamp_name, ClampName for Clamp);

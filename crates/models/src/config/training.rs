@@ -1,0 +1,227 @@
+//! `[data]`, `[optimizer]`, `[schedule]` and `[train]`.
+
+use serde::{Deserialize, Serialize};
+
+use super::Problems;
+
+/// Which graphs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DataConfig {
+    /// The file; empty: a small CLUSTER set made on the spot.
+    pub file: String,
+    /// Shares of training, validation and test where the file has no split.
+    pub split: [f64; 3],
+    /// Seed of such a split.
+    pub split_seed: u64,
+    /// Whether real-valued targets are brought to mean 0 and deviation 1 in training; undone in every output.
+    pub standardize: bool,
+}
+
+impl Default for DataConfig {
+    fn default() -> Self {
+        Self { file: String::new(), split: [0.8, 0.1, 0.1], split_seed: 41, standardize: false }
+    }
+}
+
+impl DataConfig {
+    pub(super) fn check(&self, problems: &mut Problems) {
+        let sum: f64 = self.split.iter().sum();
+        let fine = self.split.iter().all(|share| (0.0..=1.0).contains(share)) && (sum - 1.0).abs() < 1e-6;
+        problems.unless(fine && self.split[0] > 0.0, "data.split", || {
+            format!("{:?}; three shares from 0 to 1 that add up to 1 are expected, the first above 0", self.split)
+        });
+    }
+}
+
+/// The rule by which parameters move.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Optimizer {
+    /// Adam; weight decay is part of the gradient.
+    #[default]
+    Adam,
+    /// AdamW; weight decay acts on the parameters.
+    Adamw,
+}
+
+/// How parameters move.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OptimizerConfig {
+    /// `adam` or `adamw`.
+    pub name: Optimizer,
+    /// Learning rate at the start.
+    pub lr: f64,
+    /// β₁.
+    pub beta1: f64,
+    /// β₂.
+    pub beta2: f64,
+    /// ε.
+    pub epsilon: f64,
+    /// Weight decay.
+    pub weight_decay: f64,
+    /// Largest norm of the gradient; 0 for no limit.
+    pub clip: f64,
+}
+
+impl Default for OptimizerConfig {
+    fn default() -> Self {
+        let name = Optimizer::Adam;
+        Self { name, lr: 7e-4, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.0, clip: 0.0 }
+    }
+}
+
+impl OptimizerConfig {
+    /// The rule at a learning rate.
+    pub fn adam(&self, lr: f64) -> gt_nn::cpu::Adam {
+        gt_nn::cpu::Adam {
+            lr,
+            beta1: self.beta1,
+            beta2: self.beta2,
+            epsilon: self.epsilon,
+            weight_decay: self.weight_decay,
+            decoupled: self.name == Optimizer::Adamw,
+            clip: self.clip,
+        }
+    }
+
+    pub(super) fn check(&self, problems: &mut Problems) {
+        let positive = |value: f64| value > 0.0 && value.is_finite();
+        for (key, value) in [("optimizer.lr", self.lr), ("optimizer.epsilon", self.epsilon)] {
+            problems.unless(positive(value), key, || format!("{value}; it must be above 0"));
+        }
+        for (key, value) in [("optimizer.beta1", self.beta1), ("optimizer.beta2", self.beta2)] {
+            problems.unless((0.0..1.0).contains(&value), key, || format!("{value}; it must be at least 0 and below 1"));
+        }
+        for (key, value) in [("optimizer.weight_decay", self.weight_decay), ("optimizer.clip", self.clip)] {
+            problems.unless(value == 0.0 || positive(value), key, || format!("{value}; it must not be negative"));
+        }
+    }
+}
+
+/// The rule by which the learning rate moves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Schedule {
+    /// Falls by `factor` when the validation loss has not improved for `patience` epochs; below `min_lr` training ends.
+    #[default]
+    Plateau,
+    /// Falls to `min_lr` along half a cosine over all epochs.
+    Cosine,
+    /// Stays.
+    Constant,
+}
+
+/// How the learning rate moves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ScheduleConfig {
+    /// `plateau`, `cosine` or `constant`.
+    pub name: Schedule,
+    /// Factor of a plateau.
+    pub factor: f64,
+    /// Epochs without improvement before the rate falls.
+    pub patience: usize,
+    /// Plateau: training ends below this rate. Cosine: the last rate.
+    pub min_lr: f64,
+    /// Epochs over which the rate rises from 0 first.
+    pub warmup: usize,
+}
+
+impl Default for ScheduleConfig {
+    fn default() -> Self {
+        Self { name: Schedule::Plateau, factor: 0.5, patience: 15, min_lr: 1e-6, warmup: 0 }
+    }
+}
+
+impl ScheduleConfig {
+    pub(super) fn check(&self, lr: f64, problems: &mut Problems) {
+        problems.unless(self.factor > 0.0 && self.factor < 1.0, "schedule.factor", || {
+            format!("{}; it must lie between 0 and 1", self.factor)
+        });
+        problems.unless(self.min_lr >= 0.0 && (self.min_lr < lr || lr.is_nan()), "schedule.min_lr", || {
+            format!("{}; it must be at least 0 and below optimizer.lr = {lr}", self.min_lr)
+        });
+    }
+}
+
+/// What is minimised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LossName {
+    /// By the targets: real numbers L1; one class weighted cross-entropy; several yes/no labels BCE.
+    #[default]
+    Auto,
+    /// Mean absolute error.
+    L1,
+    /// Mean squared error.
+    Mse,
+    /// Cross-entropy.
+    CrossEntropy,
+    /// Cross-entropy, classes weighted by rarity in the batch, as published for PATTERN and CLUSTER.
+    WeightedCrossEntropy,
+    /// Binary cross-entropy of several yes/no labels.
+    Bce,
+}
+
+/// How signs of Laplacian eigenvectors are flipped in training.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SignFlip {
+    /// One sign per column for all graphs of a batch, as published.
+    #[default]
+    Batch,
+    /// One sign per column and graph.
+    Graph,
+    /// Not at all.
+    Off,
+}
+
+/// Batches, loss, and when to stop.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TrainConfig {
+    /// Seed of first values, order of graphs, signs and dropout.
+    pub seed: u64,
+    /// Graphs per batch.
+    pub batch: usize,
+    /// Batches whose gradients are averaged into one step.
+    pub accumulate: usize,
+    /// `auto`, `l1`, `mse`, `cross-entropy`, `weighted-cross-entropy` or `bce`.
+    pub loss: LossName,
+    /// Signs of Laplacian eigenvectors: `batch`, `graph` or `off`.
+    pub sign_flip: SignFlip,
+    /// Most epochs.
+    pub epochs: usize,
+    /// Most hours; 0 for no limit.
+    pub hours: f64,
+    /// Ends after so many epochs without a better validation loss; 0 for never.
+    pub early_stop: usize,
+}
+
+impl Default for TrainConfig {
+    fn default() -> Self {
+        Self {
+            seed: 41,
+            batch: 128,
+            accumulate: 1,
+            loss: LossName::Auto,
+            sign_flip: SignFlip::Batch,
+            epochs: 1_000,
+            hours: 24.0,
+            early_stop: 0,
+        }
+    }
+}
+
+impl TrainConfig {
+    pub(super) fn check(&self, problems: &mut Problems) {
+        for (key, value) in
+            [("train.batch", self.batch), ("train.accumulate", self.accumulate), ("train.epochs", self.epochs)]
+        {
+            problems.unless(value > 0, key, || "0; it must be at least 1".into());
+        }
+        problems.unless(self.hours >= 0.0, "train.hours", || format!("{}; it must not be negative", self.hours));
+    }
+}

@@ -1,0 +1,206 @@
+//! Configurations: TOML in and out, every problem named, every option reaching the network.
+
+use gt_graph::{Level, TargetKind};
+use gt_models::config::{Columns, DataShape, TargetShape};
+use gt_models::{Config, ConfigError, PublishedEncoding, PublishedSet};
+use gt_nn::{Clamp, Gate, Jump, Loss, Network, Norm, Parameters, Readout, Reads, Role};
+
+fn molecules() -> DataShape {
+    PublishedSet::Zinc.shape()
+}
+
+fn targets(level: Level, kind: TargetKind, columns: &[usize]) -> DataShape {
+    DataShape { target: TargetShape { level, kind, columns: columns.to_vec() }, ..molecules() }
+}
+
+fn set(settings: &[&str]) -> Result<Config, ConfigError> {
+    Config::from_toml_with("", &settings.iter().map(|s| s.to_string()).collect::<Vec<_>>())
+}
+
+fn network(settings: &[&str]) -> Network {
+    set(settings).unwrap().network(&molecules()).unwrap()
+}
+
+#[test]
+fn every_published_configuration_survives_toml() {
+    for published in [PublishedSet::Zinc, PublishedSet::Pattern, PublishedSet::Cluster] {
+        for encoding in [PublishedEncoding::None, PublishedEncoding::Laplacian, PublishedEncoding::WeisfeilerLehman] {
+            let config = published.config(encoding);
+            let again = Config::from_toml(&config.to_toml()).unwrap();
+            assert_eq!(again, config);
+            assert_eq!(again.network(&published.shape()).unwrap(), config.network(&published.shape()).unwrap());
+        }
+    }
+}
+
+#[test]
+fn every_option_survives_toml() {
+    let settings = [
+        "model.variant=paper",
+        "model.norm=none",
+        "model.residual=false",
+        "model.graph=full",
+        "model.edges=true",
+        "model.encoding=random-walk",
+        "model.readout=max",
+        "model.jump=concat",
+        "model.pairs=ends",
+        "model.dropout=0.1",
+        "model.head=[12, 5]",
+        "model.gate=per-channel",
+        "model.clamp=exponentials",
+        "model.input_bias=false",
+        "model.symmetric_edges=true",
+        "optimizer.name=adamw",
+        "schedule.name=cosine",
+        "train.loss=mse",
+        "train.sign_flip=graph",
+        "data.file=some folder/my data.parquet",
+        "data.split=[0.5, 0.25, 0.25]",
+    ];
+    let config = set(&settings).unwrap();
+    assert_eq!(Config::from_toml(&config.to_toml()).unwrap(), config);
+    for setting in settings {
+        assert_ne!(set(&[setting]).unwrap(), Config::default(), "{setting} changes nothing");
+    }
+}
+
+#[test]
+fn wrong_keys_name_the_nearest_right_one() {
+    for (wrong, sentence) in [
+        ("model.layer=3", "`model.layer`: no such key; did you mean `model.layers`?"),
+        ("modle.layers=3", "`modle`: no such key; did you mean `model`?"),
+        ("optimiser.lr=1e-3", "`optimiser`: no such key; did you mean `optimizer`?"),
+        ("train.lr=1e-3", "`train.lr`: no such key; did you mean `optimizer.lr`?"),
+        ("model.symetric_edge=true", "`model.symetric_edge`: no such key; did you mean `model.symmetric_edges`?"),
+        ("train.colour_of_the_sky=blue", "`train.colour_of_the_sky`: no such key"),
+    ] {
+        assert_eq!(set(&[wrong]).unwrap_err().to_string(), sentence);
+    }
+    assert!(set(&["lr=3"]).unwrap_err().to_string().contains("expected `section.key=value`"));
+    assert!(Config::from_toml("model = 3").unwrap_err().to_string().contains("a section is expected"));
+    assert!(Config::from_toml("[model").is_err());
+}
+
+#[test]
+fn all_problems_are_told_at_once() {
+    let error = set(&[
+        "model.width=64",
+        "model.heads=7",
+        "model.dropout=1",
+        "model.encoding=laplacian",
+        "model.encoding_size=0",
+        "model.head=[0]",
+        "optimizer.lr=0",
+        "optimizer.beta1=1.0",
+        "optimizer.clip=-1",
+        "schedule.factor=1.5",
+        "schedule.min_lr=1",
+        "train.batch=0",
+        "train.hours=-2",
+        "data.split=[0.9, 0.2, 0.1]",
+    ])
+    .unwrap_err();
+    let keys: Vec<&str> = error.problems().iter().map(|p| p.split('`').nth(1).unwrap()).collect();
+    assert_eq!(
+        keys,
+        [
+            "data.split",
+            "model.heads",
+            "model.encoding_size",
+            "model.dropout",
+            "model.head",
+            "optimizer.lr",
+            "optimizer.beta1",
+            "optimizer.clip",
+            "schedule.factor",
+            "schedule.min_lr",
+            "train.batch",
+            "train.hours"
+        ]
+    );
+    assert!(error.to_string().contains("`model.heads`: 7 heads do not divide the width 64"));
+    assert!(set(&["model.width=0"]).unwrap_err().to_string().contains("`model.width`: 0; it must be 1 to"));
+    assert!(set(&["model.heads=0"]).unwrap_err().to_string().contains("`model.heads`: 0"));
+    let error = set(&["model.edges=false", "model.gate=scalar"]).unwrap_err().to_string();
+    assert!(error.contains("`model.gate`: it needs an edge stream"), "{error}");
+    let error = set(&["model.norm=group"]).unwrap_err().to_string();
+    assert!(error.contains("unknown variant `group`, expected one of `batch`, `layer`, `none`"), "{error}");
+    let error = set(&["model.layers=many"]).unwrap_err().to_string();
+    assert!(error.contains("layers"), "{error}");
+}
+
+#[test]
+fn the_papers_variant_sets_each_point_and_each_point_can_be_set_alone() {
+    let points = |n: &Network| (n.gate, n.clamp, n.node.bias, n.edge.bias, n.symmetric_edges, n.head.clone());
+    let published = network(&[]);
+    assert_eq!(points(&published), (Gate::PerChannel, Clamp::Logits, false, false, false, vec![32, 16, 1]));
+    let paper = network(&["model.variant=paper"]);
+    assert_eq!(points(&paper), (Gate::Scalar, Clamp::Exponentials, true, true, true, vec![64, 1]));
+    let has_bias = |n: &Network| Parameters::new(n).list().iter().any(|p| matches!(p.role(), Role::InputBias(_)));
+    assert!(has_bias(&paper) && !has_bias(&published));
+    for (key, of_published, of_paper) in [
+        ("gate", "per-channel", "scalar"),
+        ("clamp", "logits", "exponentials"),
+        ("input_bias", "false", "true"),
+        ("symmetric_edges", "false", "true"),
+        ("head", "[32, 16]", "[64]"),
+    ] {
+        let one = network(&[&format!("model.{key}={of_paper}")]);
+        assert_ne!(points(&one), points(&published), "{key}");
+        let back = network(&["model.variant=paper", &format!("model.{key}={of_published}")]);
+        assert_ne!(points(&back), points(&paper), "{key}");
+    }
+}
+
+#[test]
+fn options_reach_the_network() {
+    assert_eq!(network(&["model.norm=layer"]).norm, Norm::Layer);
+    assert!(!network(&["model.residual=false"]).residual);
+    assert_eq!(network(&["model.layers=3", "model.width=24", "model.heads=3"]).channels.per_head(), 8);
+    assert_eq!(network(&["model.readout=sum"]).reads, Reads::Graphs(Readout::Sum));
+    assert_eq!(network(&["model.jump=concat"]).jump, Jump::Concat);
+    assert_eq!(network(&["model.dropout=0.25", "model.input_dropout=0.5"]).input_dropout, 0.5);
+    assert!(network(&[]).edge_stream && !network(&["model.edges=false"]).edge_stream);
+    assert_eq!(network(&["model.encoding=laplacian", "model.encoding_size=5"]).node.laplacian, 5);
+    assert_eq!(network(&["model.encoding=random-walk", "model.encoding_size=6"]).node.random_walk, 6);
+    assert_eq!(network(&["model.encoding=wl", "model.roles=37"]).node.roles, Some(37));
+    // Narrow heads keep at least one channel.
+    assert_eq!(network(&["model.width=1", "model.heads=1"]).head, [1, 1, 1]);
+}
+
+#[test]
+fn data_decides_about_inputs_heads_and_losses() {
+    let bare = DataShape { node: Columns::default(), edge: Columns::default(), ..molecules() };
+    let network = Config::default().network(&bare).unwrap();
+    assert!(network.node.constant && !network.edge_stream);
+    let edges = targets(Level::Edge, TargetKind::Class, &[3]);
+    let reads = |settings: &[&str]| set(settings).unwrap().network(&edges).unwrap().reads;
+    assert_eq!(reads(&[]), Reads::Edges);
+    for other in ["model.edges=false", "model.graph=full", "model.pairs=ends"] {
+        assert_eq!(reads(&[other]), Reads::Pairs, "{other}");
+    }
+    for (name, kind, columns, loss, outputs) in [
+        ("auto", TargetKind::Float, &[0, 0][..], Loss::L1, 2),
+        ("mse", TargetKind::Float, &[0], Loss::Mse, 1),
+        ("auto", TargetKind::Class, &[6], Loss::CrossEntropy { weighted: true }, 6),
+        ("cross-entropy", TargetKind::Class, &[6], Loss::CrossEntropy { weighted: false }, 6),
+        ("auto", TargetKind::Class, &[2, 2, 1], Loss::Bce, 3),
+        ("bce", TargetKind::Class, &[2], Loss::Bce, 1),
+    ] {
+        let config = set(&[&format!("train.loss={name}")]).unwrap();
+        let data = targets(Level::Node, kind, columns);
+        assert_eq!(config.loss(&data).unwrap(), loss);
+        assert_eq!(config.network(&data).unwrap().outputs(), outputs);
+    }
+    for (name, kind, columns, found) in [
+        ("cross-entropy", TargetKind::Float, &[0][..], "1 real-valued target"),
+        ("l1", TargetKind::Class, &[4], "one target of 4 classes"),
+        ("auto", TargetKind::Class, &[3, 2], "2 targets of classes [3, 2]"),
+        ("bce", TargetKind::Class, &[3], "one target of 3 classes"),
+    ] {
+        let error = set(&[&format!("train.loss={name}")]).unwrap().network(&targets(Level::Graph, kind, columns));
+        let error = error.unwrap_err().to_string();
+        assert_eq!(error, format!("`train.loss`: {name} does not fit the data, which has {found}"));
+    }
+}
