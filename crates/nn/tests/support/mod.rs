@@ -1,4 +1,4 @@
-//! Random numbers, parameters, graphs and batches for the engine's tests.
+//! Random numbers, parameters, graphs, batches and checks of gradients for the engine's tests.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use gt_graph::encoding::{Coordinates, Encodings};
@@ -6,7 +6,7 @@ use gt_graph::{
     FeatureLayout, FeatureRows, GraphBatch, GraphParts, GraphStore, Layout, MISSING_CLASS, Ragged, TargetKind,
     TargetLayout, TargetRows,
 };
-use gt_nn::cpu::Engine;
+use gt_nn::cpu::{Edges, Engine, Isa};
 use gt_nn::{Channels, Input, Loss, Network, Part, Real, Role};
 
 /// Widths and heads that cover every path of the kernels: odd, padded, specialised, more heads than a register holds.
@@ -226,4 +226,73 @@ pub fn batch(network: &Network, graphs: &[Shape], loss: Loss, missing: f64, seed
     let mut batch = GraphBatch::new();
     batch.assemble(&store, &(0..store.len()).collect::<Vec<_>>()).unwrap();
     batch
+}
+
+const STEP: f64 = 1e-6;
+const TOLERANCE: f64 = 1e-5;
+
+/// Compares up to `most` entries of each parameter with central differences. Returns the largest gradient.
+pub fn check(name: &str, network: &Network, batch: &GraphBatch, edges: Edges, loss: Loss, most: usize) -> f64 {
+    let mut engine = Engine::<f64>::new(network.clone(), Isa::Portable);
+    fill(&mut engine, 11);
+    check_engine(name, &mut engine, batch, edges, loss, batch.target().unwrap(), most)
+}
+
+/// The same for an engine whose parameters, dropout key and pairs are set, and for other labels than the batch's own.
+pub fn check_engine(
+    name: &str,
+    engine: &mut Engine<f64>,
+    batch: &GraphBatch,
+    edges: Edges,
+    loss: Loss,
+    target: TargetRows<'_>,
+    most: usize,
+) -> f64 {
+    let mut probe = engine.clone();
+    let base = engine.train(batch, edges, loss, target);
+    assert!(base.is_finite(), "{name}: loss {base}");
+    let gradients: Vec<Vec<f64>> = (0..engine.parameters().list().len()).map(|index| engine.gradient(index)).collect();
+    let largest = gradients.iter().flatten().fold(0.0, |m: f64, g| m.max(g.abs()));
+    // Where all gradients are tiny, rounding of the loss is what differences show.
+    let allowed = TOLERANCE * largest.max(1e-3);
+    let mut rng = Rng(13);
+    let (mut compared, mut kinks) = (0, 0);
+    for (index, gradient) in gradients.iter().enumerate() {
+        let role = engine.parameters().list()[index].role();
+        let values = engine.parameter(index);
+        let all = values.len() <= most;
+        for pick in 0..values.len().min(most) {
+            let at = if all { pick } else { rng.below(values.len()) };
+            let mut loss_at = |offset: f64| {
+                let mut moved = values.clone();
+                moved[at] += offset;
+                probe.set_parameter(index, &moved);
+                probe.refresh();
+                probe.train(batch, edges, loss, target)
+            };
+            let (above, below) = ((loss_at(STEP) - base) / STEP, (base - loss_at(-STEP)) / STEP);
+            compared += 1;
+            let found = gradient[at];
+            if (found - (above + below) / 2.0).abs() <= allowed {
+                continue;
+            }
+            // Between two different slopes lies a kink of ReLU, clamp, |x| or max.
+            let kink = (above - below).abs() > allowed
+                && found >= above.min(below) - allowed
+                && found <= above.max(below) + allowed;
+            assert!(kink, "{name}: {role:?}[{at}] is {found:e}, differences {below:e} and {above:e}, of {largest:e}");
+            kinks += 1;
+        }
+        probe.set_parameter(index, &values);
+        probe.refresh();
+    }
+    assert!(kinks * 50 <= compared, "{name}: {kinks} kinks among {compared} entries");
+    largest
+}
+
+/// The same with a batch of mixed graphs; gradients must not vanish.
+pub fn check_mixed(name: &str, network: &Network, loss: Loss, missing: f64) {
+    let batch = batch(network, &mixed(), loss, missing, 17);
+    let largest = check(name, network, &batch, Edges::Sparse, loss, 40);
+    assert!(largest > 1e-3, "{name}: largest gradient {largest:e}");
 }
