@@ -48,7 +48,9 @@ fn misfits_are_named() {
         ModelHeader::new(config, data.clone()).import(&state, Isa::detect()).unwrap_err().to_string()
     };
     assert!(complaint("model.layers=3").starts_with("tensor `layers.2.attention.Q.weight` is missing; "));
-    assert!(complaint("model.layers=1").contains("tensor `layers.1.FFN_e_layer1.bias` belongs to no part of this model"));
+    assert!(
+        complaint("model.layers=1").contains("tensor `layers.1.FFN_e_layer1.bias` belongs to no part of this model")
+    );
     assert!(complaint("model.width=32").contains("tensor `embedding_h.weight` has shape [6, 16], expected [6, 32]"));
     let error = shape_of_checkpoint(&checkpoint("zip.pt"), Level::Graph, TargetKind::Float).unwrap_err().to_string();
     assert!(error.starts_with("tensor `MLP_layer.FC_layers.0.weight` is missing"), "{error}");

@@ -7,10 +7,13 @@ use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use gt_data::{SbmSet, SbmSizes};
 use gt_graph::encoding::{Coordinates, Encodings, Laplacian, encode_all};
-use gt_graph::{FeatureRows, GraphBatch, GraphParts, GraphStore, Layout, TargetRows};
-use gt_models::{PublishedEncoding, PublishedSet, initialise};
+use gt_graph::{
+    FeatureLayout, FeatureRows, GraphBatch, GraphParts, GraphStore, Layout, Level, TargetKind, TargetLayout, TargetRows,
+};
+use gt_models::config::{Columns, DataShape, TargetShape};
+use gt_models::{Config, PublishedEncoding, PublishedSet, initialise};
 use gt_nn::cpu::{Adam, Edges, Engine, Isa, peak_gflops};
-use gt_nn::{Network, Norm};
+use gt_nn::{Loss, Network};
 use serde::Serialize;
 
 use crate::console;
@@ -18,7 +21,7 @@ use crate::console;
 /// Time one training and one inference step of the published configurations.
 #[derive(Args)]
 pub struct Arguments {
-    /// Which configuration [default: all]
+    /// Which configuration [default: the published three]; `large` is one random graph, 64 channels, 4 layers
     #[arg(long)]
     set: Option<Set>,
     /// Sparse or fully connected graphs [default: both]
@@ -27,6 +30,18 @@ pub struct Arguments {
     /// Take batches from this data set instead of synthetic ones (with --set)
     #[arg(long, value_name = "FILE", requires = "set")]
     data: Option<PathBuf>,
+    /// Number of layers instead of the configuration's
+    #[arg(long, value_name = "N")]
+    layers: Option<usize>,
+    /// Nodes of the large graph
+    #[arg(long, default_value_t = 200_000, value_name = "N")]
+    nodes: usize,
+    /// Directed edges of the large graph
+    #[arg(long, default_value_t = 2_000_000, value_name = "N")]
+    edges: usize,
+    /// Let the large graph's edges carry features
+    #[arg(long)]
+    edge_features: bool,
     /// Steps to time
     #[arg(long, default_value_t = 20, value_name = "N")]
     steps: usize,
@@ -38,6 +53,7 @@ enum Set {
     Zinc,
     Pattern,
     Cluster,
+    Large,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -68,37 +84,72 @@ struct Line {
     rss_mb: Option<u64>,
 }
 
+/// What is timed.
+struct Job {
+    network: Network,
+    loss: Loss,
+    store: GraphStore,
+    /// Graphs per batch.
+    size: usize,
+}
+
 impl Arguments {
     pub fn run(self) -> Result<()> {
         ensure!(self.steps > 0, "--steps must be at least 1");
-        for set in [Set::Zinc, Set::Pattern, Set::Cluster] {
+        ensure!(self.nodes > 0, "--nodes must be at least 1");
+        if self.set == Some(Set::Large) {
+            ensure!(self.graph != Some(GraphKind::Full), "the large graph is sparse");
+            return self.measure(Set::Large, GraphKind::Sparse, self.large()?);
+        }
+        for (set, published) in [
+            (Set::Zinc, PublishedSet::Zinc),
+            (Set::Pattern, PublishedSet::Pattern),
+            (Set::Cluster, PublishedSet::Cluster),
+        ] {
             for graph in [GraphKind::Sparse, GraphKind::Full] {
                 if self.set.is_none_or(|s| s == set) && self.graph.is_none_or(|g| g == graph) {
-                    self.measure(set, graph)?;
+                    self.measure(set, graph, self.published(published, graph)?)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn measure(&self, set: Set, graph: GraphKind) -> Result<()> {
-        let published = match set {
-            Set::Zinc => PublishedSet::Zinc,
-            Set::Pattern => PublishedSet::Pattern,
-            Set::Cluster => PublishedSet::Cluster,
-        };
-        let full = graph == GraphKind::Full;
-        let size = published.batch_size(full);
+    fn published(&self, set: PublishedSet, graph: GraphKind) -> Result<Job> {
+        let size = set.batch_size(graph == GraphKind::Full);
         let store = match &self.data {
-            Some(file) => encoded(gt_data::read(file)?.graphs().clone(), published)?,
-            None => encoded(synthetic(published, 4 * size)?, published)?,
+            Some(file) => encoded(gt_data::read(file)?.graphs().clone(), set)?,
+            None => encoded(synthetic(set, 4 * size)?, set)?,
         };
-        let network = published.network(PublishedEncoding::Laplacian, Norm::Batch);
+        let mut config = set.config(PublishedEncoding::Laplacian);
+        config.model.layers = self.layers.unwrap_or(config.model.layers);
+        let network = config.network(&set.shape())?;
+        Ok(Job { network, loss: config.loss(&set.shape())?, store, size })
+    }
+
+    /// A random graph whose nodes are to be classified.
+    fn large(&self) -> Result<Job> {
+        let store = random_graph(self.nodes, self.edges, self.edge_features)?;
+        let mut config = Config::default();
+        config.model.layers = self.layers.unwrap_or(4);
+        let edge = if self.edge_features { vec![4] } else { vec![] };
+        let shape = DataShape {
+            node: Columns { categorical: vec![8], ..Default::default() },
+            edge: Columns { categorical: edge, ..Default::default() },
+            target: TargetShape { level: Level::Node, kind: TargetKind::Class, columns: vec![4] },
+        };
+        Ok(Job { network: config.network(&shape)?, loss: config.loss(&shape)?, store, size: 1 })
+    }
+
+    fn measure(&self, set: Set, graph: GraphKind, job: Job) -> Result<()> {
+        let Job { network, loss, store, size } = job;
+        let full = graph == GraphKind::Full;
         let isa = Isa::detect();
-        let mut engine = Engine::<f32>::new(network, isa);
+        let mut engine = Engine::<f32>::new(network.clone(), isa);
         initialise(&mut engine, 41);
         let edges = if full { Edges::Full } else { Edges::Sparse };
-        let batches: Vec<GraphBatch> = (0..4)
+        let count = if store.len() == 1 { 1 } else { 4 };
+        let batches: Vec<GraphBatch> = (0..count)
             .map(|i| {
                 let ids: Vec<usize> = (0..size.min(store.len())).map(|j| (i * size + j) % store.len()).collect();
                 let mut batch = GraphBatch::new();
@@ -108,7 +159,7 @@ impl Arguments {
         for mode in ["train", "infer"] {
             let mut step = |batch: &GraphBatch| {
                 if mode == "train" {
-                    engine.train(batch, edges, published.loss(), batch.target().expect("labelled"));
+                    engine.train(batch, edges, loss, batch.target().expect("labelled"));
                     engine.step(&Adam { lr: 7e-4, ..Default::default() });
                 } else {
                     engine.predict(batch, edges);
@@ -128,12 +179,7 @@ impl Arguments {
             peaks.sort_by(f64::total_cmp);
             let batch = &batches[0];
             let count = if full { batch.full().num_edges() } else { batch.num_edges() };
-            let flops = linear_flops(
-                &published.network(PublishedEncoding::Laplacian, Norm::Batch),
-                batch,
-                count,
-                mode == "train",
-            );
+            let flops = linear_flops(&network, batch, count, mode == "train");
             let median = times[times.len() / 2];
             let peak = peaks[peaks.len() / 2];
             console::print_json(&Line {
@@ -170,7 +216,7 @@ fn linear_flops(network: &Network, batch: &GraphBatch, edges: usize, train: bool
     let passes = if train { 3.0 } else { 1.0 };
     let attention = passes * layers * (n * 6.0 * d * d + e * 2.0 * d * d);
     let halves = passes * layers * n * half + edge_halves * e * half;
-    let rows = if network.reads.level() == gt_graph::Level::Graph { batch.num_graphs() as f64 } else { n };
+    let rows = if network.reads.level() == Level::Graph { batch.num_graphs() as f64 } else { n };
     let mut input = d;
     let mut head = 0.0;
     for &width in &network.head {
@@ -200,9 +246,35 @@ fn synthetic(set: PublishedSet, count: usize) -> Result<GraphStore> {
     })
 }
 
+/// One graph with edges between random nodes.
+fn random_graph(nodes: usize, edges: usize, edge_features: bool) -> Result<GraphStore> {
+    let one = FeatureLayout { categorical: 1, ..Default::default() };
+    let target = TargetLayout { level: Level::Node, kind: TargetKind::Class, columns: 1 };
+    let edge = if edge_features { one.clone() } else { FeatureLayout::default() };
+    let mut store = GraphStore::new(Layout { node: one, edge, target: Some(target) });
+    let mut state = 41u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 33) as usize % below) as u32
+    };
+    let ends: Vec<[u32; 2]> = (0..edges).map(|_| [random(nodes), random(nodes)]).collect();
+    let (src, dst): (Vec<u32>, Vec<u32>) = ends.into_iter().map(|[s, d]| (s, d)).unzip();
+    let types: Vec<u32> = (0..nodes).map(|_| random(8)).collect();
+    let kinds: Vec<u32> = if edge_features { (0..edges).map(|_| random(4)).collect() } else { vec![] };
+    let classes: Vec<u32> = (0..nodes).map(|_| random(4)).collect();
+    store.push(GraphParts {
+        num_nodes: nodes,
+        src: &src,
+        dst: &dst,
+        node: FeatureRows { categorical: &types, ..Default::default() },
+        edge: FeatureRows { categorical: &kinds, ..Default::default() },
+        target: Some(TargetRows::Class(&classes)),
+    })?;
+    Ok(store)
+}
+
 /// Chains of 18 to 28 atoms with a ring bond every few atoms: as many atoms and bonds as ZINC's molecules have on average.
 fn molecules(count: usize) -> Result<GraphStore> {
-    use gt_graph::{FeatureLayout, Level, TargetKind, TargetLayout};
     let one = FeatureLayout { categorical: 1, ..Default::default() };
     let target = TargetLayout { level: Level::Graph, kind: TargetKind::Float, columns: 1 };
     let mut store = GraphStore::new(Layout { node: one.clone(), edge: one, target: Some(target) });

@@ -7,7 +7,7 @@
 use rayon::prelude::*;
 
 use super::buffer::Buffer;
-use super::engine::Engine;
+use super::engine::{Engine, in_pool};
 use super::simd::{Kernel, LANES, Simd};
 use crate::real::Real;
 
@@ -50,6 +50,10 @@ const CHUNK: usize = 1 << 14;
 impl<T: Real> Engine<T> {
     /// One step along the gradients of the last [`Engine::train`]. Returns the gradient's norm before clipping.
     pub fn step(&mut self, adam: &Adam) -> f64 {
+        in_pool(|| self.step_in_pool(adam))
+    }
+
+    fn step_in_pool(&mut self, adam: &Adam) -> f64 {
         let (isa, reached) = (self.isa, self.reached());
         let Self { values, gradient, adam: state, .. } = self;
         state.first.size(values.len());
@@ -132,6 +136,66 @@ impl<T: Real> Kernel<T> for Update<'_, T> {
                 let divisor = S::add(S::sqrt(S::mul(v, spread)), epsilon);
                 S::store(self.value.as_mut_ptr().add(at), S::fma(step, S::div(m, divisor), S::mul(value, keep)));
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::Isa;
+    use crate::cpu::testing::{assert_close, each_isa, numbers};
+
+    const COUNT: usize = 5 * LANES;
+
+    /// Three updates of the kernel, and the formulas beside it.
+    fn check<T: Real>(isa: Isa, adam: &Adam, scale: f64, tolerance: f64) {
+        let (mut value, mut first, mut second) = (numbers::<T>(COUNT, 1), vec![T::ZERO; COUNT], vec![T::ZERO; COUNT]);
+        let mut expected: Vec<f64> = value.iter().map(|v| v.to_f64()).collect();
+        let mut moments = vec![(0.0, 0.0); COUNT];
+        for t in 1..=3 {
+            let gradient = numbers::<T>(COUNT, 10 + t as u64);
+            let (c1, c2) = (1.0 - adam.beta1.powi(t), 1.0 - adam.beta2.powi(t));
+            let update = Update {
+                adam,
+                scale,
+                c1,
+                c2,
+                value: &mut value,
+                first: &mut first,
+                second: &mut second,
+                gradient: &gradient,
+            };
+            T::dispatch(isa, update);
+            for ((theta, (m, v)), g) in expected.iter_mut().zip(&mut moments).zip(&gradient) {
+                let decay = adam.weight_decay * *theta;
+                let g = scale * g.to_f64() + if adam.decoupled { 0.0 } else { decay };
+                *theta -= if adam.decoupled { adam.lr * decay } else { 0.0 };
+                *m = adam.beta1 * *m + (1.0 - adam.beta1) * g;
+                *v = adam.beta2 * *v + (1.0 - adam.beta2) * g * g;
+                *theta -= adam.lr * (*m / c1) / ((*v / c2).sqrt() + adam.epsilon);
+            }
+            assert_close(&value, &expected, tolerance);
+        }
+    }
+
+    #[test]
+    fn updates_follow_the_formulas_on_every_instruction_set() {
+        for (weight_decay, decoupled) in [(0.0, false), (0.2, false), (0.2, true)] {
+            for scale in [1.0, 0.25] {
+                let adam = Adam { lr: 0.05, beta1: 0.8, epsilon: 1e-3, weight_decay, decoupled, ..Default::default() };
+                check::<f64>(Isa::Portable, &adam, scale, 1e-13);
+                each_isa(|isa| check::<f32>(isa, &adam, scale, 2e-6));
+            }
+        }
+    }
+
+    #[test]
+    fn the_norm_is_that_of_all_values() {
+        for registers in [0, 1, 7] {
+            let gradient = numbers::<f32>(registers * LANES, 5);
+            let expected = gradient.iter().map(|&g| f64::from(g) * f64::from(g)).sum::<f64>().sqrt();
+            assert!((norm(&gradient) - expected).abs() <= 1e-12 * expected);
         }
     }
 }

@@ -282,3 +282,220 @@ impl<T: Real> Kernel<T> for ApplyGradient<'_, T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::testing::{assert_close, each_isa, numbers};
+
+    const WIDTH: usize = 48;
+
+    /// Mean and sum of squared deviations of every channel, in two passes.
+    fn two_pass(x: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        let n = (x.len() / WIDTH) as f64;
+        let column = |c: usize| x.iter().skip(c).step_by(WIDTH);
+        let mean: Vec<f64> = (0..WIDTH).map(|c| column(c).sum::<f64>() / n).collect();
+        let squares = (0..WIDTH).map(|c| column(c).map(|v| (v - mean[c]) * (v - mean[c])).sum()).collect();
+        (mean, squares)
+    }
+
+    fn wide<T: Real>(values: &[T]) -> Vec<f64> {
+        values.iter().map(|v| v.to_f64()).collect()
+    }
+
+    /// `rows` rows about `centre`, the same in both precisions.
+    fn rows_about<T: Real>(centre: f64, rows: usize, seed: u64) -> Vec<T> {
+        let around = numbers::<f64>(rows * WIDTH, seed).into_iter();
+        around.map(|v| T::from_f64(f64::from((centre + v) as f32))).collect()
+    }
+
+    /// Moments of consecutive pieces of `x`; every second piece goes into moments of its own that are merged.
+    fn moments_of<T: Real>(isa: Isa, x: &[T], pieces: &[usize]) -> Moments<T> {
+        let mut all = Moments::default();
+        all.reset(WIDTH);
+        let mut rest = x;
+        for (index, &rows) in pieces.iter().enumerate() {
+            let (piece, behind) = rest.split_at(rows * WIDTH);
+            if index % 2 == 0 {
+                all.add(isa, piece);
+            } else {
+                let mut own = Moments::default();
+                own.reset(WIDTH);
+                own.add(isa, piece);
+                all.merge(&own);
+            }
+            rest = behind;
+        }
+        assert!(rest.is_empty());
+        all
+    }
+
+    fn trained<T: Real>(isa: Isa, x: &[T], gamma: &[T], beta: &[T]) -> BatchNorm<T> {
+        let mut norm = BatchNorm::default();
+        let moments = moments_of(isa, x, &[x.len() / WIDTH]);
+        norm.train(&moments, gamma, beta, &mut [T::ZERO; WIDTH], &mut [T::ONE; WIDTH]);
+        norm
+    }
+
+    /// γ about 1, β about 0.
+    fn factors<T: Real>() -> (Vec<T>, Vec<T>) {
+        (numbers::<T>(WIDTH, 8).into_iter().map(|v| T::ONE + v * T::from_f64(0.5)).collect(), numbers(WIDTH, 9))
+    }
+
+    fn check_moments<T: Real>(isa: Isa, tolerance: f64) {
+        // With a mean of 1000, Σx² − n·μ² would have no correct digit left in single precision.
+        for centre in [0.0, 1000.0] {
+            let x = rows_about::<T>(centre, 137, 3);
+            let (mean, squares) = two_pass(&wide(&x));
+            for pieces in [&[137][..], &[1, 136], &[96, 0, 0, 41], &[50, 1, 7, 79], &[0, 137]] {
+                let found = moments_of(isa, &x, pieces);
+                assert_eq!(found.count, 137);
+                assert_close(&found.mean, &mean, tolerance);
+                assert_close(&found.squares, &squares, 100.0 * tolerance);
+            }
+        }
+    }
+
+    #[test]
+    fn merged_moments_equal_the_definition_far_from_zero() {
+        check_moments::<f64>(Isa::Portable, 1e-13);
+        each_isa(|isa| check_moments::<f32>(isa, 3e-6));
+    }
+
+    #[test]
+    fn merging_nothing_with_nothing_is_nothing() {
+        let moments = moments_of::<f32>(Isa::Portable, &[], &[0, 0]);
+        assert_eq!(moments.count, 0);
+        assert!(moments.mean.iter().chain(&moments.squares).all(|&v| v == 0.0));
+    }
+
+    fn reference(x: &[f64], gamma: &[f64], beta: &[f64]) -> Vec<f64> {
+        let (mean, squares) = two_pass(x);
+        let n = (x.len() / WIDTH) as f64;
+        let entry = |(at, v): (usize, &f64)| {
+            let c = at % WIDTH;
+            gamma[c] * (v - mean[c]) / (squares[c] / n + 1e-5).sqrt() + beta[c]
+        };
+        x.iter().enumerate().map(entry).collect()
+    }
+
+    fn check_apply<T: Real>(isa: Isa, tolerance: f64) {
+        let (gamma, beta) = factors::<T>();
+        for rows in [2, 3, 101] {
+            let x = rows_about::<T>(3.0, rows, 5);
+            let mut y = vec![T::ZERO; x.len()];
+            trained(isa, &x, &gamma, &beta).apply(isa, &x, &mut y);
+            assert_close(&y, &reference(&wide(&x), &wide(&gamma), &wide(&beta)), tolerance);
+        }
+    }
+
+    #[test]
+    fn apply_follows_the_definition() {
+        check_apply::<f64>(Isa::Portable, 1e-12);
+        each_isa(|isa| check_apply::<f32>(isa, 2e-5));
+    }
+
+    /// dx, dγ, dβ, with the sums taken in two pieces, added to what is there.
+    fn backward_of<T: Real>(isa: Isa, x: &[T], dy: &[T]) -> [Vec<T>; 3] {
+        let (gamma, beta) = factors::<T>();
+        let mut norm = trained(isa, x, &gamma, &beta);
+        let mut sums = vec![T::ZERO; 2 * WIDTH];
+        let middle = x.len() / WIDTH / 3 * WIDTH;
+        norm.add_gradient_sums(isa, &dy[..middle], &x[..middle], &mut sums);
+        norm.add_gradient_sums(isa, &dy[middle..], &x[middle..], &mut sums);
+        let (mut dgamma, mut dbeta, mut dx) = (vec![T::ONE; WIDTH], vec![T::ONE; WIDTH], vec![T::ZERO; x.len()]);
+        norm.finish_gradient(&sums, &mut dgamma, &mut dbeta);
+        norm.backward(isa, dy, x, &mut dx);
+        for sums in [&mut dgamma, &mut dbeta] {
+            sums.iter_mut().for_each(|v| *v -= T::ONE);
+        }
+        [dx, dgamma, dbeta]
+    }
+
+    #[test]
+    fn backward_fits_the_differences_of_the_definition() {
+        const STEP: f64 = 1e-6;
+        let (gamma, beta) = factors::<f64>();
+        for rows in [1, 2, 7, 31] {
+            let (x, dy) = (rows_about::<f64>(2.0, rows, 6), numbers::<f64>(rows * WIDTH, 7));
+            let found = backward_of(Isa::Portable, &x, &dy);
+            let value = |of: usize, at: usize, offset: f64| {
+                let mut lists = [x.clone(), gamma.clone(), beta.clone()];
+                lists[of][at] += offset;
+                let y = reference(&lists[0], &lists[1], &lists[2]);
+                y.iter().zip(&dy).map(|(y, dy)| y * dy).sum::<f64>()
+            };
+            for (of, list) in found.iter().enumerate() {
+                let slopes: Vec<f64> =
+                    (0..list.len()).map(|at| (value(of, at, STEP) - value(of, at, -STEP)) / (2.0 * STEP)).collect();
+                // One row is its own mean: nothing comes back, except for rounding.
+                if rows == 1 && of < 2 {
+                    assert!(list.iter().all(|g| g.abs() < 1e-9), "{list:?}");
+                } else {
+                    assert_close(list, &slopes, 1e-6);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn backward_on_every_instruction_set_gives_what_double_precision_gives() {
+        let (x, dy) = (rows_about::<f64>(2.0, 29, 6), numbers::<f64>(29 * WIDTH, 7));
+        let expected = backward_of(Isa::Portable, &x, &dy);
+        each_isa(|isa| {
+            let found = backward_of::<f32>(isa, &rows_about(2.0, 29, 6), &numbers(29 * WIDTH, 7));
+            for (found, expected) in found.iter().zip(&expected) {
+                assert_close(found, expected, 2e-5);
+            }
+        });
+    }
+
+    #[test]
+    fn running_statistics_move_by_a_tenth_with_the_unbiased_variance() {
+        let x = rows_about::<f64>(3.0, 11, 5);
+        let (gamma, beta) = factors::<f64>();
+        let (mut mean, mut var) = (vec![0.5; WIDTH], vec![2.0; WIDTH]);
+        let mut norm = BatchNorm::default();
+        norm.train(&moments_of(Isa::Portable, &x, &[11]), &gamma, &beta, &mut mean, &mut var);
+        let (batch_mean, squares) = two_pass(&x);
+        assert_close(&mean, &batch_mean.iter().map(|m| 0.9 * 0.5 + 0.1 * m).collect::<Vec<_>>(), 1e-13);
+        assert_close(&var, &squares.iter().map(|s| 0.9 * 2.0 + 0.1 * s / 10.0).collect::<Vec<_>>(), 1e-13);
+        // Inference takes them as they are.
+        norm.infer(&gamma, &beta, &mean, &var);
+        let mut y = vec![0.0; x.len()];
+        norm.apply(Isa::Portable, &x, &mut y);
+        let entry = |(at, v): (usize, &f64)| {
+            let c = at % WIDTH;
+            gamma[c] * (v - mean[c]) / (var[c] + 1e-5).sqrt() + beta[c]
+        };
+        assert_close(&y, &x.iter().enumerate().map(entry).collect::<Vec<_>>(), 1e-12);
+    }
+
+    #[test]
+    fn one_row_gives_beta_and_leaves_the_running_variance_alone() {
+        let x = rows_about::<f64>(3.0, 1, 5);
+        let (gamma, beta) = factors::<f64>();
+        let (mut mean, mut var) = (vec![0.5; WIDTH], vec![2.0; WIDTH]);
+        let mut norm = BatchNorm::default();
+        norm.train(&moments_of(Isa::Portable, &x, &[1]), &gamma, &beta, &mut mean, &mut var);
+        let mut y = vec![0.0; WIDTH];
+        norm.apply(Isa::Portable, &x, &mut y);
+        assert_close(&y, &beta, 1e-12);
+        assert_eq!(var, vec![2.0; WIDTH]);
+        assert_close(&mean, &x.iter().map(|v| 0.45 + 0.1 * v).collect::<Vec<_>>(), 1e-13);
+    }
+
+    #[test]
+    fn no_row_leaves_all_running_statistics_alone() {
+        let (gamma, beta) = factors::<f64>();
+        let (mut mean, mut var) = (vec![0.5; WIDTH], vec![2.0; WIDTH]);
+        let mut norm = BatchNorm::default();
+        norm.train(&moments_of(Isa::Portable, &[], &[]), &gamma, &beta, &mut mean, &mut var);
+        assert_eq!((mean, var), (vec![0.5; WIDTH], vec![2.0; WIDTH]));
+        let (mut dgamma, mut dbeta) = (vec![0.0; WIDTH], vec![0.0; WIDTH]);
+        norm.apply(Isa::Portable, &[], &mut []);
+        norm.finish_gradient(&[0.0; 2 * WIDTH], &mut dgamma, &mut dbeta);
+        norm.backward(Isa::Portable, &[], &[], &mut []);
+        assert_eq!((dgamma, dbeta), (vec![0.0; WIDTH], vec![0.0; WIDTH]));
+    }
+}

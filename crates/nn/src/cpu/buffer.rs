@@ -35,9 +35,32 @@ impl<T: Real> Buffer<T> {
     pub(crate) fn size(&mut self, length: usize) {
         let lines = length.div_ceil(LANES);
         if lines > self.lines.len() {
+            if lines > self.lines.capacity() {
+                // Nothing of the old contents is needed, so none of it is copied.
+                self.lines = Vec::with_capacity(lines);
+                ask_for_huge_pages(self.lines.spare_capacity_mut());
+            }
             self.lines.resize(lines, Line([T::ZERO; LANES]));
         }
         self.length = length;
+    }
+}
+
+/// Large arrays on huge pages: a step walks through all of them, and each small page would cost a walk of the page tables.
+fn ask_for_huge_pages<T>(memory: &mut [std::mem::MaybeUninit<T>]) {
+    const PAGE: usize = 1 << 12;
+    const WORTH_IT: usize = 4 << 20;
+    let bytes = size_of_val(memory);
+    if cfg!(target_os = "linux") && bytes >= WORTH_IT {
+        let start = (memory.as_mut_ptr() as usize).next_multiple_of(PAGE);
+        let length = bytes - PAGE;
+        #[cfg(target_os = "linux")]
+        // SAFETY: the range lies inside of memory that we own; the call is advice and changes none of its contents. It may be refused.
+        unsafe {
+            libc::madvise(start as *mut libc::c_void, length, libc::MADV_HUGEPAGE);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = (start, length);
     }
 }
 

@@ -32,3 +32,28 @@ impl<T: Real> Kernel<T> for ColumnSums<'_, T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::testing::{assert_close, each_isa, numbers};
+
+    fn check<T: Real>(isa: Isa, tolerance: f64) {
+        for width in [16, 48, 80] {
+            for rows in [0, 1, 2, 97] {
+                let (x, before) = (numbers::<T>(rows * width, 3), numbers::<T>(width, 4));
+                let column = |c: usize| x.iter().skip(c).step_by(width).map(|v| v.to_f64()).sum::<f64>();
+                let expected: Vec<f64> = (0..width).map(|c| before[c].to_f64() + column(c)).collect();
+                let mut sums = before;
+                add_column_sums(isa, &x, &mut sums);
+                assert_close(&sums, &expected, tolerance);
+            }
+        }
+    }
+
+    #[test]
+    fn every_column_is_added_to_what_is_there() {
+        check::<f64>(Isa::Portable, 1e-14);
+        each_isa(|isa| check::<f32>(isa, 2e-6));
+    }
+}

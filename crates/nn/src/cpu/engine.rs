@@ -13,7 +13,7 @@ use super::buffer::Buffer;
 use super::dropout::PADDING;
 use super::norm::Site;
 use super::workspace::{Pair, Workspace};
-use super::{Isa, head, input, stage};
+use super::{Isa, head, inference, input, stage};
 use crate::Stream;
 use crate::channels::{Channels, padded};
 use crate::loss::Loss;
@@ -168,16 +168,18 @@ impl<T: Real> Engine<T> {
 
     /// Outputs of a batch in inference: `[rows, outputs]`, a row per graph, node, edge (in in-order) or pair.
     pub fn predict(&mut self, batch: &GraphBatch, edges: Edges) -> Vec<T> {
-        self.forward(batch, edges, false);
+        in_pool(|| self.forward(batch, edges, false));
         self.outputs()
     }
 
     /// Forward in training mode, loss, and all gradients. Returns the loss; outputs are in [`Engine::outputs`].
     pub fn train(&mut self, batch: &GraphBatch, edges: Edges, loss: Loss, target: TargetRows<'_>) -> f64 {
-        self.forward(batch, edges, true);
-        let value = self.work.head.loss(loss, self.network.outputs(), target);
-        self.backward();
-        value
+        in_pool(|| {
+            self.forward(batch, edges, true);
+            let value = self.work.head.loss(loss, self.network.outputs(), target);
+            self.backward();
+            value
+        })
     }
 
     /// Outputs of the last forward pass, without padding.
@@ -210,12 +212,17 @@ impl<T: Real> Engine<T> {
 
     fn forward(&mut self, batch: &GraphBatch, edges: Edges, train: bool) {
         self.work.prepare(&self.network, batch, edges, train);
-        input::forward(self);
-        for layer in 0..self.network.layers {
-            stage::attention_forward(self, layer, train);
-            self.finish_statistics(layer, 0, train);
-            stage::feed_forward(self, layer, train);
-            self.finish_statistics(layer, 1, train);
+        if train || self.work.plan.open {
+            input::forward(self);
+            for layer in 0..self.network.layers {
+                stage::attention_forward(self, layer, train);
+                self.finish_statistics(layer, 0, train);
+                stage::feed_forward(self, layer, train);
+                self.finish_statistics(layer, 1, train);
+            }
+            head::read(self);
+        } else {
+            inference::forward(self);
         }
         head::forward(self);
     }
@@ -286,6 +293,11 @@ impl<T: Real> Engine<T> {
     pub(crate) fn edge_gradient(&self, layer: usize) -> bool {
         self.network.edge_stream && (layer + 1 < self.network.layers || self.network.last_edges_read())
     }
+}
+
+/// Runs a whole pass on a thread of the pool: entering it from outside costs two wake-ups, once here instead of at every barrier.
+pub(crate) fn in_pool<R: Send>(run: impl FnOnce() -> R + Send) -> R {
+    rayon::scope(|_| run())
 }
 
 /// Transposes regions, which lie in ascending order, side by side; `to` begins at `base`.

@@ -82,6 +82,11 @@ impl<T: Real> Activations<T> {
         self.layers.last().map_or(&[], |layer| layer)
     }
 
+    /// What the streams are read into.
+    pub(crate) fn source_mut(&mut self) -> &mut [T] {
+        &mut self.source
+    }
+
     /// What the perceptron reads.
     fn input(&self, reads: Reads) -> &[T] {
         match reads {
@@ -92,7 +97,7 @@ impl<T: Real> Activations<T> {
 }
 
 /// Width of a row of the streams that are read.
-fn source_width(network: &Network) -> usize {
+pub(crate) fn source_width(network: &Network) -> usize {
     let layers = if network.jump == Jump::Concat { network.layers.max(1) } else { 1 };
     layers * network.channels.padded_width()
 }
@@ -159,8 +164,8 @@ divisible! {
     Source { nodes: [node], edges: [edge] }
 }
 
-/// Normalises, joins and predicts.
-pub(crate) fn forward<T: Real>(engine: &mut Engine<T>) {
+/// Reads the streams, as far as the pass before has kept them.
+pub(crate) fn read<T: Real>(engine: &mut Engine<T>) {
     let mut head = std::mem::take(&mut engine.work.head);
     let reads = engine.network.reads;
     let stream = if reads == Reads::Edges { Stream::Edge } else { Stream::Node };
@@ -169,11 +174,25 @@ pub(crate) fn forward<T: Real>(engine: &mut Engine<T>) {
             Stream::Node => Source { node: &mut head.source, edge: &mut [] },
             Stream::Edge => Source { node: &mut [], edge: &mut head.source },
         };
-        for_parts(&engine.work.plan, parts, arrays, &|_, part: &Span, state, out| match stream {
-            Stream::Node => read_streams(engine, stream, &part.nodes, state, out.node),
-            Stream::Edge => read_streams(engine, stream, &part.edges, state, out.edge),
+        let d = engine.network.channels.padded_width();
+        for_parts(&engine.work.rows, parts, arrays, &|_, part: &Span, state, out| {
+            let (rows, out) = match stream {
+                Stream::Node => (&part.nodes, out.node),
+                Stream::Edge => (&part.edges, out.edge),
+            };
+            for layer in (0..=engine.network.layers).filter(|&layer| engine.network.head_reads(layer)) {
+                let x = &engine.work.streams[engine.stream_index(layer)].of(stream)[rows.start * d..rows.end * d];
+                read_layer(engine, layer, stream, x, &mut state.scratch.node.dx, out);
+            }
         });
     });
+    engine.work.head = head;
+}
+
+/// Joins what was read, and predicts.
+pub(crate) fn forward<T: Real>(engine: &mut Engine<T>) {
+    let mut head = std::mem::take(&mut engine.work.head);
+    let reads = engine.network.reads;
     let width = source_width(&engine.network);
     match reads {
         Reads::Graphs(readout) => pool(engine, readout, width, &mut head),
@@ -191,19 +210,18 @@ pub(crate) fn forward<T: Real>(engine: &mut Engine<T>) {
     engine.work.head = head;
 }
 
-/// Rows of the streams that are read, normalised: side by side, or added up.
-fn read_streams<T: Real>(
+/// Normalises rows of a layer's output into the rows that the head reads: beside the others, or added to them. Layers come in order.
+pub(crate) fn read_layer<T: Real>(
     engine: &Engine<T>,
+    layer: usize,
     stream: Stream,
-    rows: &Range<usize>,
-    state: &mut PartState<T>,
+    x: &[T],
+    scratch: &mut Buffer<T>,
     out: &mut [T],
 ) {
     let network = &engine.network;
-    let d = network.channels.padded_width();
-    let width = source_width(network);
-    let read = |layer: usize, y: &mut [T]| {
-        let x = &engine.work.streams[engine.stream_index(layer)].of(stream)[rows.start * d..rows.end * d];
+    let (d, width) = (network.channels.padded_width(), source_width(network));
+    let normalise = |x: &[T], y: &mut [T]| {
         if layer == 0 {
             y.copy_from_slice(x);
         } else {
@@ -211,18 +229,19 @@ fn read_streams<T: Real>(
             engine.normalise(site, affine, x, y);
         }
     };
-    if network.jump == Jump::Last || network.layers <= 1 {
-        return read(network.layers, out);
-    }
-    let scratch = &mut state.scratch.node.dx;
-    scratch.size(rows.len() * d);
-    out.fill(T::ZERO);
-    for layer in 1..=network.layers {
-        read(layer, scratch);
-        let column = if network.jump == Jump::Concat { (layer - 1) * d } else { 0 };
-        for (to, from) in out.chunks_exact_mut(width).zip(scratch.chunks_exact(d)) {
-            to[column..column + d].iter_mut().zip(from).for_each(|(to, &value)| *to += value);
+    match network.jump {
+        Jump::Concat if width > d => {
+            let column = (layer - 1) * d;
+            for (x, out) in x.chunks_exact(d).zip(out.chunks_exact_mut(width)) {
+                normalise(x, &mut out[column..column + d]);
+            }
         }
+        Jump::Sum if layer > 1 => {
+            scratch.size(x.len());
+            normalise(x, scratch);
+            out.iter_mut().zip(&**scratch).for_each(|(to, &value)| *to += value);
+        }
+        _ => normalise(x, out),
     }
 }
 
@@ -299,7 +318,7 @@ pub(crate) fn backward<T: Real>(engine: &mut Engine<T>) {
     let mut gradients = std::mem::take(&mut engine.work.gradients);
     with_parts(engine, |engine, parts| {
         let arrays = Source { node: &mut gradients.node, edge: &mut gradients.edge };
-        for_parts(&engine.work.plan, parts, arrays, &|_, part: &Span, state, g| {
+        for_parts(&engine.work.rows, parts, arrays, &|_, part: &Span, state, g| {
             let d = engine.network.channels.padded_width();
             state.reset_sums(d);
             let layers = engine.network.layers;
@@ -356,7 +375,7 @@ fn perceptron_backward<T: Real>(engine: &Engine<T>, head: &mut Activations<T>, p
         tasks.for_each(|(((part, x), dy), dx)| {
             let n = dy.len() / to;
             let (x, tile) = (Tile::new(x, n, from), Tile::new(dy, n, to));
-            product_tn(isa, x, tile, TileMut::new(part.gradient.of(affine.weight), from, to));
+            product_tn(isa, x, tile, TileMut::new(part.gradient.of(affine.weight), from, to), &[]);
             add_column_sums(isa, dy, part.gradient.of(affine.bias));
             let epilogue = Epilogue { gate: (index > 0).then_some(x), ..Default::default() };
             product(isa, tile, engine.transpose(affine.weight), TileMut::new(dx, n, from), epilogue);

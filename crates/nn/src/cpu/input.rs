@@ -16,7 +16,7 @@ use super::product::{Epilogue, product, product_tn};
 use super::stage::with_parts;
 use super::symmetric;
 use super::tile::{Tile, TileMut};
-use super::workspace::Pair;
+use super::workspace::{Pair, PartState};
 use crate::Stream;
 use crate::network::{Input, Network};
 use crate::parameters::{Affine, InputRegions};
@@ -172,7 +172,7 @@ impl<T: Real> Rows<T> {
                 let width = values.len() / self.rows.max(1);
                 let x = Tile::new(&values[rows.start * width..rows.end * width], n, width);
                 let weight = TileMut::new(gradient.of(affine.weight), width, d);
-                product_tn(engine.isa, x, Tile::new(g, n, d), weight);
+                product_tn(engine.isa, x, Tile::new(g, n, d), weight, &[]);
                 add_column_sums(engine.isa, g, gradient.of(affine.bias));
             }
             for (row, from) in rows.clone().zip(g.chunks_exact(d)) {
@@ -243,25 +243,37 @@ divisible! {
 pub(crate) fn forward<T: Real>(engine: &mut Engine<T>) {
     let mut stream = std::mem::take(&mut engine.work.streams[0]);
     with_parts(engine, |engine, parts| {
-        let (input, d) = (&engine.work.input, engine.network.channels.padded_width());
+        let d = engine.network.channels.padded_width();
         let arrays = Streams { node: &mut stream.node, edge: &mut stream.edge };
         for_parts(&engine.work.plan, parts, arrays, &|blocks, part: &Span, state, out| {
             for block in blocks {
-                let to = &mut out.node[block.node_rows(part, d)];
-                let scratch = &mut state.scratch.node.y[..to.len()];
-                input.node.embed(engine, &engine.layout.node, Stream::Node, block.nodes.clone(), scratch, to);
-                if engine.network.edge_stream {
-                    let to = &mut out.edge[block.edge_rows(part, d)];
-                    let scratch = &mut state.scratch.edge.y[..to.len()];
-                    input.edge.embed(engine, &engine.layout.edge, Stream::Edge, block.edges.clone(), scratch, to);
-                    if engine.network.symmetric_edges {
-                        symmetric::average(&engine.work.topology.mirror, block.edges.clone(), to);
-                    }
-                }
+                let edge_rows = if engine.network.edge_stream { block.edge_rows(part, d) } else { 0..0 };
+                let (node, edge) = (&mut out.node[block.node_rows(part, d)], &mut out.edge[edge_rows]);
+                embed_block(engine, block, state, node, edge);
             }
         });
     });
     engine.work.streams[0] = stream;
+}
+
+/// Embeds the rows of a block.
+pub(crate) fn embed_block<T: Real>(
+    engine: &Engine<T>,
+    block: &Span,
+    state: &mut PartState<T>,
+    node: &mut [T],
+    edge: &mut [T],
+) {
+    let (input, layout) = (&engine.work.input, &engine.layout);
+    let scratch = &mut state.scratch.node.y[..node.len()];
+    input.node.embed(engine, &layout.node, Stream::Node, block.nodes.clone(), scratch, node);
+    if engine.network.edge_stream {
+        let scratch = &mut state.scratch.edge.y[..edge.len()];
+        input.edge.embed(engine, &layout.edge, Stream::Edge, block.edges.clone(), scratch, edge);
+        if engine.network.symmetric_edges {
+            symmetric::average(&engine.work.topology.mirror, block.edges.clone(), edge);
+        }
+    }
 }
 
 /// Adds the gradients of everything that embeds.
@@ -270,6 +282,7 @@ pub(crate) fn backward<T: Real>(engine: &mut Engine<T>) {
     with_parts(engine, |engine, parts| {
         let input = &engine.work.input;
         let arrays = Streams { node: &mut gradients.node, edge: &mut gradients.edge };
+        // Symmetric edges are averaged with their reverses, so graphs stay whole.
         for_parts(&engine.work.plan, parts, arrays, &|_, part: &Span, state, g| {
             let gradient = &mut state.gradient;
             gradient.zero_all();

@@ -1,5 +1,6 @@
 //! The engine on processors.
 
+mod activations;
 mod adam;
 mod attention;
 mod batch_norm;
@@ -9,6 +10,7 @@ mod dropout;
 mod engine;
 mod gradient;
 mod head;
+mod inference;
 mod input;
 mod layer_norm;
 mod norm;

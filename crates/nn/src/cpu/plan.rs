@@ -5,6 +5,8 @@
 //!
 //! A batch with a large graph is cut *open*: blocks are then ranges of about a hundred nodes, wherever a graph ends. What an edge reads at its other end may
 //! belong to another block, so stages that follow edges wait for each other.
+//!
+//! Stages that follow no edge have a plan of their own: equal numbers of rows, wherever a graph ends, in as many parts.
 
 use std::ops::Range;
 
@@ -172,11 +174,11 @@ impl Span {
 const BLOCK_NODES: usize = 96;
 /// Edges of a block of an open plan whose edges carry a stream; a node's edges stay together.
 const BLOCK_EDGES: usize = 256;
-/// Rows of a part, edges weighted by their cost; enough to be worth a thread's while.
-const PART_ROWS: usize = 1_100;
+/// Rows of a part, edges weighted by their cost. Smaller parts balance better, but each has gradients of its own to add up.
+const PART_ROWS: usize = 2_200;
 const MOST_PARTS: usize = 64;
 /// A graph of more rows than this is cut.
-const LARGE: usize = 4 * PART_ROWS;
+const LARGE: usize = 2 * PART_ROWS;
 
 /// The blocks and parts of a batch.
 #[derive(Clone, Debug, Default)]
@@ -193,12 +195,16 @@ impl Plan {
     pub(crate) fn set(&mut self, topology: &Topology, edge_stream: bool, whole: bool) {
         self.blocks.clear();
         self.parts.clear();
-        // A row of the edge stream costs about as much as one of the nodes; an edge without a stream a twentieth.
+        // What the rows of a span cost where edges are followed, measured in nodes: projections and elementwise work of an edge with a stream, and of
+        // one without.
         let cost = |span: &Span| {
+            span.nodes.len() + if edge_stream { span.edges.len() * 5 / 9 } else { span.edges.len() / 55 } + 1
+        };
+        let rows = |span: &Span| {
             span.nodes.len() + if edge_stream { span.edges.len() * 3 / 4 } else { span.edges.len() / 25 } + 1
         };
         let graph = |graph: usize| Span::new(topology, topology.node_offsets[graph]..topology.node_offsets[graph + 1]);
-        self.open = !whole && (0..topology.graphs()).any(|index| cost(&graph(index)) > LARGE);
+        self.open = !whole && (0..topology.graphs()).any(|index| rows(&graph(index)) > LARGE);
         let mut first = 0;
         if self.open {
             let most_edges = if edge_stream { BLOCK_EDGES } else { usize::MAX };
@@ -224,8 +230,10 @@ impl Plan {
                 first = end;
             }
         }
+        // The nearest power of two: halves of halves are then equal, however many threads there are.
+        let parts = self.blocks.iter().map(rows).sum::<usize>() as f64 / PART_ROWS as f64;
+        let count = (parts.max(1.0).log2().round().exp2() as usize).min(MOST_PARTS);
         let total: usize = self.blocks.iter().map(cost).sum();
-        let count = total.div_ceil(PART_ROWS).clamp(1, MOST_PARTS);
         let (mut from, mut spent) = (0, 0);
         for index in 0..self.blocks.len() {
             spent += cost(&self.blocks[index]);
@@ -235,6 +243,30 @@ impl Plan {
                 self.parts.push((Span::new(topology, nodes), from..index + 1));
                 from = index + 1;
             }
+        }
+    }
+}
+
+impl Plan {
+    /// Cuts rows evenly, for stages that follow no edge.
+    pub(crate) fn set_rows(&mut self, nodes: usize, edges: usize, parts: usize) {
+        self.blocks.clear();
+        self.parts.clear();
+        self.open = false;
+        let piece = |range: &Range<usize>, index: usize, count: usize| {
+            range.start + index * range.len() / count..range.start + (index + 1) * range.len() / count
+        };
+        let cut = |span: &Span, index: usize, count: usize| Span {
+            nodes: piece(&span.nodes, index, count),
+            edges: piece(&span.edges, index, count),
+        };
+        let all = Span { nodes: 0..nodes, edges: 0..edges };
+        for part in 0..parts {
+            let part = cut(&all, part, parts);
+            let count = part.nodes.len().div_ceil(BLOCK_NODES).max(part.edges.len().div_ceil(BLOCK_EDGES)).max(1);
+            let first = self.blocks.len();
+            self.blocks.extend((0..count).map(|index| cut(&part, index, count)));
+            self.parts.push((part, first..first + count));
         }
     }
 }
@@ -317,4 +349,213 @@ pub(crate) fn for_parts<A: Divide + Send, S: Send>(
         }
     }
     descend(&plan.blocks, &plan.parts, &mut states[..plan.parts.len()], arrays, job);
+}
+
+#[cfg(test)]
+mod tests {
+    use gt_graph::{GraphParts, GraphStore, Layout};
+
+    use super::*;
+
+    /// A graph's nodes, and its edges.
+    type Shape = (usize, Vec<(u32, u32)>);
+
+    fn topology(graphs: &[Shape]) -> Topology {
+        let mut store = GraphStore::new(Layout::default());
+        for (nodes, edges) in graphs {
+            let (src, dst): (Vec<u32>, Vec<u32>) = edges.iter().copied().unzip();
+            store.push(GraphParts { num_nodes: *nodes, src: &src, dst: &dst, ..Default::default() }).unwrap();
+        }
+        let mut batch = GraphBatch::new();
+        batch.assemble(&store, &(0..store.len()).collect::<Vec<_>>()).unwrap();
+        let mut topology = Topology::default();
+        topology.set_sparse(&batch);
+        topology
+    }
+
+    /// A ring with two edges into every node.
+    fn ring(nodes: usize) -> Shape {
+        let node = |i: usize| (i % nodes) as u32;
+        (nodes, (0..nodes).flat_map(|i| [(node(i), node(i + 1)), (node(i + 7), node(i))]).collect())
+    }
+
+    fn hub(nodes: usize) -> Shape {
+        (nodes, (0..nodes as u32).map(|s| (s, 0)).collect())
+    }
+
+    fn plan(topology: &Topology, edge_stream: bool, whole: bool) -> Plan {
+        let mut plan = Plan::default();
+        // What an earlier batch left must not matter.
+        plan.set(&self::topology(&[ring(10), ring(200)]), edge_stream, whole);
+        plan.set(topology, edge_stream, whole);
+        plan
+    }
+
+    /// Blocks and parts cover all nodes and edges once, in order.
+    fn assert_covers(topology: &Topology, plan: &Plan) {
+        let (mut node, mut edge) = (0, 0);
+        for block in &plan.blocks {
+            assert_eq!((block.nodes.start, block.edges.start), (node, edge));
+            assert_eq!(block.edges.end, topology.in_offsets[block.nodes.end] as usize);
+            (node, edge) = (block.nodes.end, block.edges.end);
+            topology.edges_of(block, plan.open).check();
+        }
+        assert_eq!((node, edge), (topology.nodes(), topology.edges()));
+        let mut next = 0;
+        for (span, blocks) in &plan.parts {
+            assert_eq!(blocks.start, next);
+            assert!(!blocks.is_empty());
+            let (first, last) = (&plan.blocks[blocks.start], &plan.blocks[blocks.end - 1]);
+            assert_eq!(span.nodes, first.nodes.start..last.nodes.end);
+            assert_eq!(span.edges, first.edges.start..last.edges.end);
+            next = blocks.end;
+        }
+        assert_eq!(next, plan.blocks.len());
+        assert!(plan.parts.len() <= MOST_PARTS);
+    }
+
+    #[test]
+    fn plans_of_small_graphs_are_closed_and_cover_everything_once() {
+        let several: Vec<Shape> = (0..300).map(|i| ring(1 + i * 7 % 40)).collect();
+        let batches = [
+            vec![],
+            vec![(0, vec![])],
+            vec![(0, vec![]), ring(3), (0, vec![]), (5, vec![]), (0, vec![])],
+            vec![ring(500)],
+            several,
+            (0..2_000).map(|_| ring(90)).collect(),
+        ];
+        for graphs in &batches {
+            for edge_stream in [true, false] {
+                let topology = topology(graphs);
+                let plan = plan(&topology, edge_stream, false);
+                assert!(!plan.open);
+                assert_covers(&topology, &plan);
+                for block in &plan.blocks {
+                    let ends = [block.nodes.start, block.nodes.end];
+                    assert!(ends.iter().all(|end| topology.node_offsets.contains(end)), "{block:?} cuts a graph");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_large_graph_opens_the_plan_unless_graphs_are_to_stay_whole() {
+        for (graphs, edge_stream) in [
+            (vec![ring(20), ring(6_000), (0, vec![]), ring(3)], true),
+            (vec![ring(20), ring(6_000), (0, vec![]), ring(3)], false),
+            (vec![hub(9_000), ring(9)], true),
+            (vec![hub(9_000), ring(9)], false),
+        ] {
+            let topology = topology(&graphs);
+            let open = plan(&topology, edge_stream, false);
+            assert!(open.open);
+            assert_covers(&topology, &open);
+            assert!(open.parts.len() > 1);
+            for block in &open.blocks {
+                assert!(block.nodes.len() <= BLOCK_NODES);
+                // A node's edges stay together, however many.
+                let limit = if edge_stream { BLOCK_EDGES } else { usize::MAX };
+                assert!(block.edges.len() <= limit || block.nodes.len() == 1, "{block:?}");
+            }
+            let whole = plan(&topology, edge_stream, true);
+            assert!(!whole.open);
+            assert_covers(&topology, &whole);
+        }
+    }
+
+    #[test]
+    fn the_limit_counts_the_rows_of_one_graph() {
+        let open = |graphs: &[Shape], edge_stream: bool| plan(&topology(graphs), edge_stream, false).open;
+        // Nodes, and one more for every graph.
+        assert!(!open(&[(LARGE - 1, vec![])], false));
+        assert!(open(&[(LARGE, vec![])], false));
+        assert!(!open(&[(LARGE - 1, vec![]), (LARGE - 1, vec![])], false));
+        // Edges count where they carry a stream.
+        let dense = [(100, vec![(0, 1); 6_000])];
+        assert!(open(&dense, true));
+        assert!(!open(&dense, false));
+    }
+
+    #[test]
+    fn parts_get_their_own_rows_and_states() {
+        divisible! {
+            /// One array of each kind.
+            Arrays { nodes: [node], edges: [edge] }
+        }
+        for graphs in [vec![ring(6_000)], (0..100).map(|i| ring(i % 50 + 1)).collect(), vec![(5, vec![])], vec![]] {
+            let topology = topology(&graphs);
+            let plan = plan(&topology, true, false);
+            let mut node: Vec<usize> = (0..2 * topology.nodes()).collect();
+            let mut edge: Vec<usize> = (0..3 * topology.edges()).collect();
+            let mut states = vec![0; plan.parts.len() + 2];
+            let arrays = Arrays { node: &mut node, edge: &mut edge };
+            for_parts(&plan, &mut states, arrays, &|blocks, part, state, arrays| {
+                assert_eq!(blocks[0].nodes.start, part.nodes.start);
+                assert!(arrays.node.iter().copied().eq(2 * part.nodes.start..2 * part.nodes.end));
+                assert!(arrays.edge.iter().copied().eq(3 * part.edges.start..3 * part.edges.end));
+                *state += 1;
+            });
+            assert_eq!(states[..plan.parts.len()], vec![1; plan.parts.len()]);
+            assert_eq!(states[plan.parts.len()..], [0, 0]);
+        }
+    }
+
+    /// Source and target of every edge in in-order.
+    fn ends(topology: &Topology) -> Vec<(u32, u32)> {
+        let into = |node: usize| topology.in_offsets[node] as usize..topology.in_offsets[node + 1] as usize;
+        let of = |node: usize| topology.in_src[into(node)].iter().map(move |&source| (source, node as u32));
+        (0..topology.nodes()).flat_map(of).collect()
+    }
+
+    #[test]
+    fn mirrors_pair_the_kth_edge_with_the_kth_edge_back() {
+        // Three edges 0 → 1 but two back, loops, a one-way edge; then a graph of the same numbers behind it.
+        let first = vec![(1, 0), (0, 1), (2, 2), (0, 1), (1, 0), (2, 0), (0, 1), (2, 2)];
+        let graphs = [(3, first), (2, vec![(0, 1)]), (2, vec![(1, 0), (0, 1)])];
+        let mut topology = topology(&graphs);
+        topology.find_mirrors();
+        let ends = ends(&topology);
+        assert_eq!(topology.mirror.len(), ends.len());
+        let all = |edge: (u32, u32)| (0..ends.len()).filter(|&e| ends[e] == edge).collect::<Vec<_>>();
+        for (edge, &(s, t)) in ends.iter().enumerate() {
+            let mirror = topology.mirror[edge] as usize;
+            assert_eq!(topology.mirror[mirror] as usize, edge, "an involution");
+            let number = all((s, t)).iter().position(|&e| e == edge).unwrap();
+            let expected = if s == t { edge } else { all((t, s)).get(number).copied().unwrap_or(edge) };
+            assert_eq!(mirror, expected, "edge {edge}, {s} to {t}");
+        }
+        assert_eq!(topology.mirror.iter().enumerate().filter(|(e, m)| *e != **m as usize).count(), 6);
+        // A second batch begins anew.
+        let mut again = self::topology(&graphs[2..]);
+        std::mem::swap(&mut again.mirror, &mut topology.mirror);
+        again.find_mirrors();
+        assert_eq!(again.mirror, [1, 0]);
+    }
+
+    #[test]
+    fn full_graphs_join_every_ordered_pair_once() {
+        let mut store = GraphStore::new(Layout::default());
+        for nodes in [3, 0, 1, 5] {
+            store.push(GraphParts { num_nodes: nodes, ..Default::default() }).unwrap();
+        }
+        let mut batch = GraphBatch::new();
+        batch.assemble(&store, &[0, 1, 2, 3]).unwrap();
+        let mut topology = Topology::default();
+        topology.set_full(&batch);
+        let expected: Vec<(u32, u32)> = (0..9u32)
+            .flat_map(|t| (0..9).map(move |s| (s, t)))
+            .filter(|&(s, t)| s != t && batch.graph_of(s as usize) == batch.graph_of(t as usize))
+            .collect();
+        let ends = ends(&topology);
+        assert_eq!(ends, expected);
+        for node in 0..9 {
+            for out in topology.out_offsets[node] as usize..topology.out_offsets[node + 1] as usize {
+                let edge = topology.out_to_in[out] as usize;
+                assert_eq!(ends[edge], (node as u32, topology.out_dst[out]));
+            }
+        }
+        topology.find_mirrors();
+        assert!(ends.iter().enumerate().all(|(e, &(s, t))| ends[topology.mirror[e] as usize] == (t, s)));
+    }
 }

@@ -23,6 +23,8 @@ pub(crate) struct Epilogue<'a, T> {
     pub(crate) residual: Option<Tile<'a, T>>,
     /// Values become 0 where this is not positive, `[m, n]`: the backward of a ReLU.
     pub(crate) gate: Option<Tile<'a, T>>,
+    /// What is read soon after: it is fetched into the cache while this product computes.
+    pub(crate) ahead: &'a [T],
 }
 
 /// C = epilogue(A·B).
@@ -47,17 +49,19 @@ impl<T: Real> Kernel<T> for Product<'_, T> {
     #[inline(always)]
     fn run<S: Simd<T = T>>(mut self) {
         let vectors = self.c.columns / LANES;
+        let tiles = self.c.rows.div_ceil(6) * vectors.div_ceil(4);
+        let mut ahead = Ahead::new(self.epilogue.ahead, tiles);
         let mut first = 0;
         while first < vectors {
             let width = panel_width::<S>(vectors - first);
             // SAFETY: `product` has checked all shapes; a panel stays inside of them.
             unsafe {
                 match width {
-                    5 => self.panel::<S, 4, 5>(first * LANES),
-                    4 => self.panel::<S, 6, 4>(first * LANES),
-                    3 => self.panel::<S, 8, 3>(first * LANES),
-                    2 => self.panel::<S, 8, 2>(first * LANES),
-                    _ => self.panel::<S, 6, 1>(first * LANES),
+                    5 => self.panel::<S, 4, 5>(first * LANES, &mut ahead),
+                    4 => self.panel::<S, 6, 4>(first * LANES, &mut ahead),
+                    3 => self.panel::<S, 8, 3>(first * LANES, &mut ahead),
+                    2 => self.panel::<S, 8, 2>(first * LANES, &mut ahead),
+                    _ => self.panel::<S, 6, 1>(first * LANES, &mut ahead),
                 }
             }
             first += width;
@@ -81,10 +85,11 @@ fn panel_width<S: Simd>(left: usize) -> usize {
 impl<T: Real> Product<'_, T> {
     /// Columns `first..first + 16·NV` of C, MR rows at a time.
     #[inline(always)]
-    unsafe fn panel<S: Simd<T = T>, const MR: usize, const NV: usize>(&mut self, first: usize) {
+    unsafe fn panel<S: Simd<T = T>, const MR: usize, const NV: usize>(&mut self, first: usize, ahead: &mut Ahead<T>) {
         let rows = self.c.rows;
         let mut row = 0;
         while row + MR <= rows {
+            ahead.fetch();
             // SAFETY: the rows exist.
             unsafe { self.tile::<S, MR, NV>(row, first) };
             row += MR;
@@ -126,7 +131,7 @@ impl<T: Real> Product<'_, T> {
                 b = b.add(ldb);
             }
             // One simple loop per step: only then does the compiler unroll them and keep the sums in registers.
-            let Epilogue { bias, relu, residual, gate } = self.epilogue;
+            let Epilogue { bias, relu, residual, gate, .. } = self.epilogue;
             if let Some(bias) = bias {
                 for v in 0..NV {
                     let bias = S::load(bias.as_ptr().add(column + v * LANES));
@@ -163,17 +168,49 @@ impl<T: Real> Product<'_, T> {
     }
 }
 
-/// C += Aᵀ·B.
-pub(crate) fn product_tn<T: Real>(isa: Isa, a: Tile<'_, T>, b: Tile<'_, T>, c: TileMut<'_, T>) {
+/// Memory that is fetched a few cache lines at a time.
+struct Ahead<T> {
+    next: *const T,
+    left: usize,
+    /// Lines per call.
+    share: usize,
+}
+
+impl<T> Ahead<T> {
+    /// Spreads the memory over a number of calls.
+    fn new(memory: &[T], calls: usize) -> Self {
+        let left = size_of_val(memory).div_ceil(64);
+        Self { next: memory.as_ptr(), left, share: left.div_ceil(calls.max(1)) }
+    }
+
+    #[inline(always)]
+    fn fetch(&mut self) {
+        for _ in 0..self.share.min(self.left) {
+            // The hardware does not follow a stream across pages; a hint is all that is needed, and it reads nothing.
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a prefetch never faults, wherever it points.
+            unsafe {
+                use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+                _mm_prefetch::<_MM_HINT_T1>(self.next.cast());
+            }
+            self.next = self.next.wrapping_byte_add(64);
+        }
+        self.left -= self.share.min(self.left);
+    }
+}
+
+/// C += Aᵀ·B. `ahead` is fetched meanwhile, as in an [`Epilogue`].
+pub(crate) fn product_tn<T: Real>(isa: Isa, a: Tile<'_, T>, b: Tile<'_, T>, c: TileMut<'_, T>, ahead: &[T]) {
     assert_eq!((a.rows, a.columns, b.columns), (b.rows, c.rows, c.columns), "shapes of a transposed product");
     assert_eq!(c.columns % LANES, 0, "the width of a product is padded");
-    T::dispatch(isa, ProductTn { a, b, c });
+    T::dispatch(isa, ProductTn { a, b, c, ahead });
 }
 
 struct ProductTn<'a, T> {
     a: Tile<'a, T>,
     b: Tile<'a, T>,
     c: TileMut<'a, T>,
+    ahead: &'a [T],
 }
 
 /// Rows of A and B that are taken at a time: both pieces then stay in the first cache level.
@@ -183,6 +220,8 @@ impl<T: Real> Kernel<T> for ProductTn<'_, T> {
     #[inline(always)]
     fn run<S: Simd<T = T>>(mut self) {
         let vectors = self.c.columns / LANES;
+        let tiles = self.a.rows.div_ceil(CHUNK) * self.c.rows.div_ceil(4) * vectors.div_ceil(4);
+        let mut ahead = Ahead::new(self.ahead, tiles);
         let mut chunk = 0;
         while chunk < self.a.rows {
             let rows = CHUNK.min(self.a.rows - chunk);
@@ -192,11 +231,11 @@ impl<T: Real> Kernel<T> for ProductTn<'_, T> {
                 // SAFETY: `product_tn` has checked all shapes; a panel stays inside of them.
                 unsafe {
                     match width {
-                        5 => self.panel::<S, 4, 5>(chunk, rows, first * LANES),
-                        4 => self.panel::<S, 4, 4>(chunk, rows, first * LANES),
-                        3 => self.panel::<S, 4, 3>(chunk, rows, first * LANES),
-                        2 => self.panel::<S, 4, 2>(chunk, rows, first * LANES),
-                        _ => self.panel::<S, 4, 1>(chunk, rows, first * LANES),
+                        5 => self.panel::<S, 4, 5>(chunk, rows, first * LANES, &mut ahead),
+                        4 => self.panel::<S, 4, 4>(chunk, rows, first * LANES, &mut ahead),
+                        3 => self.panel::<S, 4, 3>(chunk, rows, first * LANES, &mut ahead),
+                        2 => self.panel::<S, 4, 2>(chunk, rows, first * LANES, &mut ahead),
+                        _ => self.panel::<S, 4, 1>(chunk, rows, first * LANES, &mut ahead),
                     }
                 }
                 first += width;
@@ -213,9 +252,11 @@ impl<T: Real> ProductTn<'_, T> {
         chunk: usize,
         rows: usize,
         first: usize,
+        ahead: &mut Ahead<T>,
     ) {
         let mut row = 0;
         while row + MR <= self.c.rows {
+            ahead.fetch();
             // SAFETY: the rows exist.
             unsafe { self.tile::<S, MR, NV>(chunk, rows, row, first) };
             row += MR;
@@ -305,7 +346,12 @@ mod tests {
             assert_close(&c, &plain, tolerance);
             run(
                 &mut c,
-                Epilogue { bias: Some(&bias), relu: true, residual: Some(Tile::new(&other, m, n)), gate: None },
+                Epilogue {
+                    bias: Some(&bias),
+                    relu: true,
+                    residual: Some(Tile::new(&other, m, n)),
+                    ..Default::default()
+                },
             );
             let expected: Vec<f64> =
                 (0..m * n).map(|i| (plain[i] + bias[i % n].to_f64()).max(0.0) + other[i].to_f64()).collect();
@@ -320,7 +366,7 @@ mod tests {
             (0..m * k).for_each(|i| transposed[i % k * m + i / k] = a[i].to_f64());
             let expected: Vec<f64> = reference(&transposed, &wide(&tall), k, m, n).iter().map(|v| v + 1.0).collect();
             let mut c = vec![T::ONE; k * n];
-            product_tn(isa, Tile::new(&a, m, k), Tile::new(&tall, m, n), TileMut::new(&mut c, k, n));
+            product_tn(isa, Tile::new(&a, m, k), Tile::new(&tall, m, n), TileMut::new(&mut c, k, n), &other);
             assert_close(&c, &expected, tolerance);
         }
     }

@@ -3,6 +3,7 @@
 use gt_graph::GraphBatch;
 use rayon::prelude::*;
 
+use super::activations::LayerActivations;
 use super::batch_norm::Moments;
 use super::buffer::Buffer;
 use super::engine::Edges;
@@ -36,27 +37,6 @@ impl<T> Pair<T> {
             Stream::Edge => &mut self.edge,
         }
     }
-}
-
-/// Activations of one stream's half of a layer.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct HalfActivations<T> {
-    /// What goes into the output projection: attended values, or scores, after dropout. `[rows, d]`
-    pub(crate) attended: Buffer<T>,
-    /// Before the first normalisation. `[rows, d]`
-    pub(crate) middle: Buffer<T>,
-    /// After the first feed-forward layer, its ReLU and dropout. `[rows, 2d]`
-    pub(crate) hidden: Buffer<T>,
-}
-
-/// Activations of a layer that its backward needs.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct LayerActivations<T> {
-    pub(crate) qkv: Buffer<T>,
-    pub(crate) weight: Buffer<T>,
-    pub(crate) inverse: Buffer<T>,
-    pub(crate) proj: Buffer<T>,
-    pub(crate) halves: Pair<HalfActivations<T>>,
 }
 
 /// Gradients that live between the two passes back through an attention: of a block, or, in an open plan, of the batch.
@@ -93,6 +73,14 @@ pub(crate) struct PartState<T> {
     pub(crate) sums: Pair<Vec<T>>,
     pub(crate) scratch: Pair<Scratch<T>>,
     pub(crate) between: Between<T>,
+    pub(crate) local: Local<T>,
+}
+
+/// A block's own streams and activations, in inference.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Local<T> {
+    pub(crate) stream: Pair<Buffer<T>>,
+    pub(crate) layer: LayerActivations<T>,
 }
 
 impl<T: Real> PartState<T> {
@@ -126,7 +114,10 @@ pub(crate) struct Workspace<T> {
     /// Whether the last pass kept its activations.
     pub(crate) training: bool,
     pub(crate) topology: Topology,
+    /// For stages that follow edges.
     pub(crate) plan: Plan,
+    /// For stages that do not; with as many parts.
+    pub(crate) rows: Plan,
     pub(crate) parts: Vec<PartState<T>>,
     /// The streams before normalisation: the embedded input, then after each layer.
     pub(crate) streams: Vec<Pair<Buffer<T>>>,
@@ -160,7 +151,10 @@ impl<T: Real> Workspace<T> {
         plan.blocks.par_iter().for_each(|block| topology.edges_of(block, plan.open).check());
         let (nodes, all_edges) = (self.topology.nodes(), self.topology.edges());
         let stream_edges = if network.edge_stream { all_edges } else { 0 };
-        self.size_activations(network, nodes, all_edges, stream_edges, train);
+        self.rows.set_rows(nodes, stream_edges, self.plan.parts.len());
+        if train || self.plan.open {
+            self.size_activations(network, nodes, all_edges, stream_edges, train);
+        }
         self.size_parts(network, train);
         if train {
             let d = network.channels.padded_width();
@@ -177,8 +171,7 @@ impl<T: Real> Workspace<T> {
     }
 
     fn size_activations(&mut self, network: &Network, nodes: usize, edges: usize, stream_edges: usize, train: bool) {
-        let (d, h) = (network.channels.padded_width(), network.channels.padded_heads());
-        let hidden = padded(2 * network.channels.width());
+        let d = network.channels.padded_width();
         let streams = if train || network.jump != Jump::Last { network.layers + 1 } else { 1 };
         self.streams.resize_with(streams.max(self.streams.len()), Default::default);
         for stream in &mut self.streams[..streams] {
@@ -188,22 +181,15 @@ impl<T: Real> Workspace<T> {
         let layers = if train { network.layers } else { 1 };
         self.layers.resize_with(layers.max(self.layers.len()), Default::default);
         for layer in &mut self.layers[..layers] {
-            layer.qkv.size(nodes * 3 * d);
-            layer.weight.size(edges * h);
-            layer.inverse.size(nodes * h);
-            layer.proj.size(stream_edges * d);
-            for (half, rows) in [(&mut layer.halves.node, nodes), (&mut layer.halves.edge, stream_edges)] {
-                half.attended.size(rows * d);
-                half.middle.size(rows * d);
-                half.hidden.size(rows * hidden);
-            }
+            layer.size(network, nodes, edges, stream_edges);
         }
     }
 
     fn size_parts(&mut self, network: &Network, train: bool) {
         let d = network.channels.padded_width();
         let hidden = padded(2 * network.channels.width());
-        let most = |count: fn(&Span) -> usize| self.plan.blocks.iter().map(count).max().unwrap_or(0);
+        let blocks = || self.plan.blocks.iter().chain(&self.rows.blocks);
+        let most = |count: fn(&Span) -> usize| blocks().map(count).max().unwrap_or(0);
         let (nodes, edges) = (most(|b| b.nodes.len()), most(|b| b.edges.len()));
         let stream_edges = if network.edge_stream { edges } else { 0 };
         let count = self.plan.parts.len();
@@ -216,8 +202,14 @@ impl<T: Real> Workspace<T> {
                     scratch.wide.size(rows * hidden);
                 }
             }
-            if train && !self.plan.open {
-                part.between.size(network, nodes, edges);
+            match (self.plan.open, train) {
+                (true, _) => {}
+                (false, true) => part.between.size(network, nodes, edges),
+                (false, false) => {
+                    part.local.stream.node.size(nodes * d);
+                    part.local.stream.edge.size(stream_edges * d);
+                    part.local.layer.size(network, nodes, edges, stream_edges);
+                }
             }
         }
     }

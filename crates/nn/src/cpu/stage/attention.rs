@@ -5,8 +5,9 @@
 
 use std::ops::Range;
 
-use super::{Gradients, HalfBack, halves, wide, with_parts};
+use super::{Gradients, HalfBack, halves, wide, with_next, with_parts};
 use crate::Stream;
+use crate::cpu::activations::LayerArrays;
 use crate::cpu::attention::{self, Form, Forward, Incoming, Outgoing};
 use crate::cpu::engine::Engine;
 use crate::cpu::gradient::Gradient;
@@ -14,7 +15,7 @@ use crate::cpu::plan::{Divide, Extent, Span, divisible, for_parts};
 use crate::cpu::product::{Epilogue, product, product_tn};
 use crate::cpu::symmetric;
 use crate::cpu::tile::{Tile, TileMut};
-use crate::cpu::workspace::{Between, LayerActivations, Pair, PartState};
+use crate::cpu::workspace::{Between, Pair, PartState};
 use crate::network::Norm;
 use crate::real::Real;
 
@@ -33,39 +34,43 @@ pub(crate) fn attention_forward<T: Real>(engine: &mut Engine<T>, layer: usize, t
     let kept = if train { layer } else { 0 };
     let mut activations = std::mem::take(&mut engine.work.layers[kept]);
     with_parts(engine, |engine, parts| {
-        let LayerActivations { qkv, weight, inverse, proj, halves } = &mut activations;
+        let LayerArrays { qkv, weight, inverse, proj, halves: Pair { node, edge } } = activations.arrays_mut();
         let attended = Attended {
             inverse,
-            attended: &mut halves.node.attended,
-            middle: &mut halves.node.middle,
+            attended: node.attended,
+            middle: node.middle,
             weight,
             proj,
-            score: &mut halves.edge.attended,
-            middle_e: &mut halves.edge.middle,
+            score: edge.attended,
+            middle_e: edge.middle,
         };
         let stage = Stage { engine, layer, train };
         let (plan, d) = (&engine.work.plan, engine.network.channels.padded_width());
+        let stream = &engine.work.streams[engine.stream_index(layer)];
+        let nodes = |block: &Span| &stream.node[wide(&block.nodes, d)];
+        let edges = |block: &Span| if stream.edge.is_empty() { &[] } else { &stream.edge[wide(&block.edges, d)] };
         if plan.open {
             for_parts(plan, parts, Projected { qkv }, &|blocks, part, state, out| {
-                for block in blocks {
-                    stage.project(block, &mut state.scratch.node.y, &mut out.qkv[block.node_rows(part, 3 * d)]);
+                for (block, next) in with_next(blocks) {
+                    let qkv = &mut out.qkv[block.node_rows(part, 3 * d)];
+                    stage.project([nodes(block), nodes(next)], &mut state.scratch.node.y, qkv);
                 }
             });
-            let qkv = &**qkv;
+            let qkv = &*qkv;
             for_parts(plan, parts, attended, &|blocks, part, state, mut out| {
                 state.reset_moments(d);
-                for block in blocks {
-                    stage.input(block, &mut state.scratch.node.y);
-                    stage.attend(block, part, qkv, state, &mut out);
+                for (block, next) in with_next(blocks) {
+                    stage.input(nodes(block), &mut state.scratch.node.y);
+                    stage.attend(block, part, qkv, [edges(block), edges(next)], state, &mut out);
                 }
             });
         } else {
             for_parts(plan, parts, (Projected { qkv }, attended), &|blocks, part, state, (projected, mut out)| {
                 state.reset_moments(d);
-                for block in blocks {
+                for (block, next) in with_next(blocks) {
                     let qkv = &mut projected.qkv[block.node_rows(part, 3 * d)];
-                    stage.project(block, &mut state.scratch.node.y, qkv);
-                    stage.attend(block, part, qkv, state, &mut out);
+                    stage.project([nodes(block), nodes(next)], &mut state.scratch.node.y, qkv);
+                    stage.attend(block, part, qkv, [edges(block), edges(next)], state, &mut out);
                 }
             });
         }
@@ -73,12 +78,12 @@ pub(crate) fn attention_forward<T: Real>(engine: &mut Engine<T>, layer: usize, t
     engine.work.layers[kept] = activations;
 }
 
-/// A layer's stage in one pass over a batch.
+/// A layer's stage.
 #[derive(Clone, Copy)]
-struct Stage<'a, T> {
-    engine: &'a Engine<T>,
-    layer: usize,
-    train: bool,
+pub(crate) struct Stage<'a, T> {
+    pub(crate) engine: &'a Engine<T>,
+    pub(crate) layer: usize,
+    pub(crate) train: bool,
 }
 
 impl<T: Real> Stage<'_, T> {
@@ -86,24 +91,31 @@ impl<T: Real> Stage<'_, T> {
         self.engine.network.channels.padded_width()
     }
 
-    /// y = the block's normalised nodes.
-    fn input(&self, block: &Span, y: &mut [T]) {
+    /// y = a block's normalised nodes.
+    fn input(&self, x: &[T], y: &mut [T]) {
+        self.engine.layer_input(self.layer, Stream::Node, x, &mut y[..x.len()]);
+    }
+
+    /// A block's input and its queries, keys and values; `next` is what is projected after it.
+    pub(crate) fn project(&self, [x, next]: [&[T]; 2], y: &mut [T], qkv: &mut [T]) {
         let (engine, d) = (self.engine, self.width());
-        let stream = &engine.work.streams[engine.stream_index(self.layer)];
-        let y = &mut y[..block.nodes.len() * d];
-        engine.layer_input(self.layer, Stream::Node, &stream.node[wide(&block.nodes, d)], y);
-    }
-
-    /// The block's input and its queries, keys and values.
-    fn project(&self, block: &Span, y: &mut [T], qkv: &mut [T]) {
-        let (engine, d, n) = (self.engine, self.width(), block.nodes.len());
-        self.input(block, y);
+        let n = x.len() / d;
+        self.input(x, y);
         let weight = engine.weight(engine.layout.layers[self.layer].qkv);
-        product(engine.isa, Tile::new(y, n, d), weight, TileMut::new(qkv, n, 3 * d), Epilogue::default());
+        let epilogue = Epilogue { ahead: next, ..Default::default() };
+        product(engine.isa, Tile::new(y, n, d), weight, TileMut::new(qkv, n, 3 * d), epilogue);
     }
 
-    /// Everything after; the block's input is still in `scratch`.
-    fn attend(&self, block: &Span, part: &Span, qkv: &[T], state: &mut PartState<T>, out: &mut Attended<'_, T>) {
+    /// Everything after; the block's input is still in `scratch`. `xe` are its edges, `next` those of the block after it.
+    pub(crate) fn attend(
+        &self,
+        block: &Span,
+        part: &Span,
+        qkv: &[T],
+        [xe, next]: [&[T]; 2],
+        state: &mut PartState<T>,
+        out: &mut Attended<'_, T>,
+    ) {
         let Self { engine, layer, train } = *self;
         let (isa, d, h) = (engine.isa, self.width(), engine.network.channels.padded_heads());
         let regions = &engine.layout.layers[layer];
@@ -114,10 +126,10 @@ impl<T: Real> Stage<'_, T> {
         let e = if with_edges { block.edges.len() } else { 0 };
         let ye = &mut scratch.edge.y[..e * d];
         if with_edges {
-            let stream = &engine.work.streams[engine.stream_index(layer)];
-            engine.layer_input(layer, Stream::Edge, &stream.edge[wide(&block.edges, d)], ye);
+            engine.layer_input(layer, Stream::Edge, xe, ye);
             let proj = TileMut::new(&mut out.proj[edge_rows.clone()], e, d);
-            product(isa, Tile::new(ye, e, d), engine.weight(regions.projection), proj, Epilogue::default());
+            let epilogue = Epilogue { ahead: next, ..Default::default() };
+            product(isa, Tile::new(ye, e, d), engine.weight(regions.projection), proj, epilogue);
         }
         let node_rows = block.node_rows(part, d);
         let attended = &mut out.attended[node_rows.clone()];
@@ -177,31 +189,31 @@ pub(crate) fn attention_backward<T: Real>(engine: &mut Engine<T>, layer: usize) 
             let passing = between.slices();
             for_parts(plan, parts, (arrays, passing), &|blocks, part, state, (mut g, mut passing)| {
                 stage.reset(state);
-                for block in blocks {
+                for (block, next) in with_next(blocks) {
                     let mut own = passing.rows_of(block, part, engine);
-                    stage.incoming(block, part, state, &mut g, &mut own);
+                    stage.incoming([block, next], part, state, &mut g, &mut own);
                 }
             });
             let Between { dx, dattended, dqkv, dlogit, dscore } = &mut between;
             let shared = Shared { dout: dattended, dlogit, dscore };
             let arrays = Finishing { node: &mut gradients.node, dqkv };
             for_parts(plan, parts, arrays, &|blocks, part, state, out| {
-                for block in blocks {
+                for (block, next) in with_next(blocks) {
                     let g = &mut out.node[block.node_rows(part, d)];
                     let dqkv = &mut out.dqkv[block.node_rows(part, 3 * d)];
-                    stage.outgoing(block, state, g, &dx[wide(&block.nodes, d)], dqkv, &shared);
+                    stage.outgoing([block, next], state, g, &dx[wide(&block.nodes, d)], dqkv, &shared);
                 }
             });
         } else {
             for_parts(plan, parts, arrays, &|blocks, part, state, mut g| {
                 stage.reset(state);
-                for block in blocks {
+                for (block, next) in with_next(blocks) {
                     let mut between = std::mem::take(&mut state.between);
                     let mut own = between.slices().first_rows(block, engine);
-                    stage.incoming(block, part, state, &mut g, &mut own);
+                    stage.incoming([block, next], part, state, &mut g, &mut own);
                     let Passing { dx, dattended, dqkv, dlogit, dscore } = own;
                     let shared = Shared { dout: dattended, dlogit, dscore };
-                    stage.outgoing(block, state, &mut g.node[block.node_rows(part, d)], dx, dqkv, &shared);
+                    stage.outgoing([block, next], state, &mut g.node[block.node_rows(part, d)], dx, dqkv, &shared);
                     state.between = between;
                 }
             });
@@ -288,7 +300,7 @@ impl<T: Real> Backward<'_, T> {
     /// Output projections, the edges into the block's nodes, and all of its edge stream.
     fn incoming(
         &self,
-        block: &Span,
+        [block, next]: [&Span; 2],
         part: &Span,
         state: &mut PartState<T>,
         g: &mut Gradients<'_, T>,
@@ -297,17 +309,17 @@ impl<T: Real> Backward<'_, T> {
         let Self { engine, layer, half } = self;
         let (isa, d, h) = (engine.isa, self.width(), engine.network.channels.padded_heads());
         let (with_edges, edge_gradient) = (engine.network.edge_stream, engine.edge_gradient(*layer));
-        let activations = &engine.work.layers[*layer];
+        let activations = engine.work.layers[*layer].arrays();
         let PartState { gradient, sums, scratch, .. } = state;
         let g_node = &g.node[block.node_rows(part, d)];
-        half.node.output(engine, *layer, &block.nodes, g_node, own.dx, own.dattended, gradient);
+        half.node.output(engine, *layer, [&block.nodes, &next.nodes], g_node, own.dx, own.dattended, gradient);
         let e = if with_edges { block.edges.len() } else { 0 };
         let g_edge: &mut [T] = if with_edges { &mut g.edge[block.edge_rows(part, d)] } else { &mut [] };
         let edge_rows = if with_edges { wide(&block.edges, d) } else { 0..0 };
         let (ye, dx_e, dproj) =
             (&mut scratch.edge.y[..e * d], &mut scratch.edge.dx[..e * d], &mut scratch.edge.wide[..e * d]);
         if edge_gradient {
-            half.edge.output(engine, *layer, &block.edges, g_edge, dx_e, own.dscore, gradient);
+            half.edge.output(engine, *layer, [&block.edges, &next.edges], g_edge, dx_e, own.dscore, gradient);
             if engine.network.symmetric_edges {
                 symmetric::average(&engine.work.topology.mirror, block.edges.clone(), own.dscore);
             }
@@ -317,7 +329,7 @@ impl<T: Real> Backward<'_, T> {
             Incoming {
                 form: Form::of(&engine.network),
                 edges: engine.work.topology.edges_of(block, engine.work.plan.open),
-                qkv: self.shared_rows(&activations.qkv, &block.nodes, 3 * d),
+                qkv: self.shared_rows(activations.qkv, &block.nodes, 3 * d),
                 proj: &activations.proj[edge_rows.clone()],
                 weight: &activations.weight[wide(&block.edges, h)],
                 inverse: &activations.inverse[wide(&block.nodes, h)],
@@ -335,9 +347,11 @@ impl<T: Real> Backward<'_, T> {
             let x = &engine.work.streams[*layer].edge[edge_rows];
             engine.layer_input(*layer, Stream::Edge, x, ye);
             let weight = TileMut::new(gradient.of(projection), d, d);
-            product_tn(isa, Tile::new(ye, e, d), Tile::new(dproj, e, d), weight);
+            let ahead = &activations.proj[wide(&next.edges, d)];
+            product_tn(isa, Tile::new(ye, e, d), Tile::new(dproj, e, d), weight, ahead);
             let residual = (engine.network.residual && edge_gradient).then(|| Tile::new(dx_e, e, d));
-            let epilogue = Epilogue { residual, ..Default::default() };
+            let ahead = &engine.work.streams[*layer].edge[wide(&next.edges, d)];
+            let epilogue = Epilogue { residual, ahead, ..Default::default() };
             let weight = engine.transpose(projection);
             product(isa, Tile::new(dproj, e, d), weight, TileMut::new(g_edge, e, d), epilogue);
             engine.add_head_gradient(*layer, Stream::Edge, &block.edges, g_edge);
@@ -350,7 +364,7 @@ impl<T: Real> Backward<'_, T> {
     /// The edges out of the block's nodes, and the projection of queries, keys and values.
     fn outgoing(
         &self,
-        block: &Span,
+        [block, next]: [&Span; 2],
         state: &mut PartState<T>,
         g: &mut [T],
         dx: &[T],
@@ -359,16 +373,16 @@ impl<T: Real> Backward<'_, T> {
     ) {
         let Self { engine, layer, .. } = self;
         let (isa, d, h, n) = (engine.isa, self.width(), engine.network.channels.padded_heads(), block.nodes.len());
-        let activations = &engine.work.layers[*layer];
+        let activations = engine.work.layers[*layer].arrays();
         let score_width = if engine.network.edge_stream { d } else { 0 };
         attention::backward_out(
             isa,
             Outgoing {
                 form: Form::of(&engine.network),
                 edges: engine.work.topology.edges_of(block, engine.work.plan.open),
-                qkv: self.shared_rows(&activations.qkv, &block.nodes, 3 * d),
-                proj: self.shared_rows(&activations.proj, &block.edges, score_width),
-                weight: self.shared_rows(&activations.weight, &block.edges, h),
+                qkv: self.shared_rows(activations.qkv, &block.nodes, 3 * d),
+                proj: self.shared_rows(activations.proj, &block.edges, score_width),
+                weight: self.shared_rows(activations.weight, &block.edges, h),
                 dout: shared.dout,
                 dscore: engine.edge_gradient(*layer).then_some(shared.dscore),
                 dlogit: shared.dlogit,
@@ -380,9 +394,16 @@ impl<T: Real> Backward<'_, T> {
         engine.layer_input(*layer, Stream::Node, x, y);
         let region = engine.layout.layers[*layer].qkv;
         let weight = TileMut::new(state.gradient.of(region), d, 3 * d);
-        product_tn(isa, Tile::new(y, n, d), Tile::new(dqkv, n, 3 * d), weight);
+        product_tn(
+            isa,
+            Tile::new(y, n, d),
+            Tile::new(dqkv, n, 3 * d),
+            weight,
+            &activations.qkv[wide(&next.nodes, 3 * d)],
+        );
         let residual = engine.network.residual.then(|| Tile::new(dx, n, d));
-        let epilogue = Epilogue { residual, ..Default::default() };
+        let ahead = &engine.work.streams[*layer].node[wide(&next.nodes, d)];
+        let epilogue = Epilogue { residual, ahead, ..Default::default() };
         product(isa, Tile::new(dqkv, n, 3 * d), engine.transpose(region), TileMut::new(g, n, d), epilogue);
         engine.add_head_gradient(*layer, Stream::Node, &block.nodes, g);
         if self.sums_needed() {
@@ -403,7 +424,7 @@ impl<T: Real> HalfBack<'_, T> {
         &self,
         engine: &Engine<T>,
         layer: usize,
-        rows: &Range<usize>,
+        [rows, next]: [&Range<usize>; 2],
         g: &[T],
         dx: &mut [T],
         dattended: &mut [T],
@@ -413,9 +434,12 @@ impl<T: Real> HalfBack<'_, T> {
         let n = rows.len();
         let middle = &self.activations.middle[wide(rows, d)];
         engine.normalise_backward(self.sites[0], self.half.norms[0], middle, g, dx, gradient);
-        engine.add_affine_gradient(self.half.output, &self.activations.attended[wide(rows, d)], dx, gradient);
+        let attended = self.activations.attended;
+        let ahead = &self.activations.middle[wide(next, d)];
+        engine.add_affine_gradient(self.half.output, &attended[wide(rows, d)], dx, gradient, ahead);
         let weight = engine.transpose(self.half.output.weight);
-        product(engine.isa, Tile::new(dx, n, d), weight, TileMut::new(dattended, n, d), Epilogue::default());
+        let epilogue = Epilogue { ahead: &attended[wide(next, d)], ..Default::default() };
+        product(engine.isa, Tile::new(dx, n, d), weight, TileMut::new(dattended, n, d), epilogue);
         engine.drop_attended(layer, self.stream, rows.start, dattended);
     }
 }

@@ -3,20 +3,21 @@
 mod attention;
 mod feed_forward;
 
-pub(crate) use attention::{attention_backward, attention_forward};
+pub(crate) use attention::{Attended, Stage, attention_backward, attention_forward};
 pub(crate) use feed_forward::{feed_forward, feed_forward_backward};
 
 use std::ops::Range;
 
+use super::activations::HalfArrays;
 use super::columns::add_column_sums;
 use super::dropout::{self, drop_values};
 use super::engine::Engine;
 use super::gradient::Gradient;
 use super::norm::Site;
-use super::plan::{Divide, Extent, divisible};
+use super::plan::{Divide, Extent, Span, divisible};
 use super::product::{Epilogue, product, product_tn};
 use super::tile::{Tile, TileMut};
-use super::workspace::{HalfActivations, Pair, PartState};
+use super::workspace::{Pair, PartState};
 use crate::Stream;
 use crate::parameters::{Affine, Half, Region};
 use crate::real::Real;
@@ -72,11 +73,11 @@ impl<T: Real> Engine<T> {
     }
 
     /// Gradients of a linear layer's weight and bias.
-    fn add_affine_gradient(&self, affine: Affine, x: &[T], dy: &[T], gradient: &mut Gradient<T>) {
+    fn add_affine_gradient(&self, affine: Affine, x: &[T], dy: &[T], gradient: &mut Gradient<T>, ahead: &[T]) {
         let (from, to) = (affine.weight.rows, affine.weight.columns);
         let n = dy.len() / to;
         let weight = TileMut::new(gradient.of(affine.weight), from, to);
-        product_tn(self.isa, Tile::new(x, n, from), Tile::new(dy, n, to), weight);
+        product_tn(self.isa, Tile::new(x, n, from), Tile::new(dy, n, to), weight, ahead);
         add_column_sums(self.isa, dy, gradient.of(affine.bias));
     }
 }
@@ -93,7 +94,7 @@ struct HalfBack<'a, T> {
     stream: Stream,
     sites: [&'a Site<T>; 2],
     half: &'a Half,
-    activations: &'a HalfActivations<T>,
+    activations: HalfArrays<&'a [T]>,
     /// The half's output before its normalisation.
     out: &'a [T],
 }
@@ -101,23 +102,28 @@ struct HalfBack<'a, T> {
 fn halves<'a, T: Real>(engine: &'a Engine<T>, layer: usize) -> Pair<HalfBack<'a, T>> {
     let [first, second] = &engine.sites[layer];
     let (activations, regions, out) =
-        (&engine.work.layers[layer].halves, &engine.layout.layers[layer], &engine.work.streams[layer + 1]);
+        (engine.work.layers[layer].arrays().halves, &engine.layout.layers[layer], &engine.work.streams[layer + 1]);
     Pair {
         node: HalfBack {
             stream: Stream::Node,
             sites: [&first.node, &second.node],
             half: &regions.node,
-            activations: &activations.node,
+            activations: activations.node,
             out: &out.node,
         },
         edge: HalfBack {
             stream: Stream::Edge,
             sites: [&first.edge, &second.edge],
             half: &regions.edge,
-            activations: &activations.edge,
+            activations: activations.edge,
             out: &out.edge,
         },
     }
+}
+
+/// Every block with the one after it (itself, at the end), whose data is fetched while the first is computed.
+fn with_next(blocks: &[Span]) -> impl Iterator<Item = (&Span, &Span)> {
+    blocks.iter().zip(blocks.iter().skip(1).chain(blocks.last()))
 }
 
 /// Places of some rows in an array.

@@ -1,0 +1,81 @@
+//! What a layer keeps for its backward pass: ten arrays in one piece of memory, large enough for huge pages.
+
+use super::buffer::Buffer;
+use super::simd::LANES;
+use super::workspace::Pair;
+use crate::channels::padded;
+use crate::network::Network;
+use crate::real::Real;
+
+/// A layer's activations.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LayerActivations<T> {
+    memory: Buffer<T>,
+    /// In the order of [`LayerArrays`].
+    lengths: [usize; 10],
+}
+
+/// The arrays of a layer, shared or exclusive.
+pub(crate) struct LayerArrays<S> {
+    /// Queries, keys and values. `[nodes, 3d]`
+    pub(crate) qkv: S,
+    /// Weights of the attention. `[edges, heads]`
+    pub(crate) weight: S,
+    /// What weights are divided by, inverted. `[nodes, heads]`
+    pub(crate) inverse: S,
+    /// Projected edges, where they have a stream. `[edges, d]`
+    pub(crate) proj: S,
+    pub(crate) halves: Pair<HalfArrays<S>>,
+}
+
+/// The arrays of one stream's half of a layer.
+pub(crate) struct HalfArrays<S> {
+    /// What goes into the output projection: attended values, or scores, after dropout. `[rows, d]`
+    pub(crate) attended: S,
+    /// Before the first normalisation. `[rows, d]`
+    pub(crate) middle: S,
+    /// After the first feed-forward layer, its ReLU and dropout. `[rows, 2d]`
+    pub(crate) hidden: S,
+}
+
+impl<S> LayerArrays<S> {
+    fn new(arrays: [S; 10]) -> Self {
+        let [qkv, weight, inverse, proj, attended, middle, hidden, attended_e, middle_e, hidden_e] = arrays;
+        let node = HalfArrays { attended, middle, hidden };
+        let edge = HalfArrays { attended: attended_e, middle: middle_e, hidden: hidden_e };
+        Self { qkv, weight, inverse, proj, halves: Pair { node, edge } }
+    }
+}
+
+impl<T: Real> LayerActivations<T> {
+    /// Makes room for some nodes and edges, of which `stream_edges` have a stream.
+    pub(crate) fn size(&mut self, network: &Network, nodes: usize, edges: usize, stream_edges: usize) {
+        let (d, h) = (network.channels.padded_width(), network.channels.padded_heads());
+        let hidden = padded(2 * network.channels.width());
+        let half = |rows: usize| [rows * d, rows * d, rows * hidden];
+        let [a, b, c] = half(nodes);
+        let [x, y, z] = half(stream_edges);
+        self.lengths = [nodes * 3 * d, edges * h, nodes * h, stream_edges * d, a, b, c, x, y, z];
+        self.memory.size(self.lengths.iter().map(|length| length.next_multiple_of(LANES)).sum());
+    }
+
+    /// All arrays, to read.
+    pub(crate) fn arrays(&self) -> LayerArrays<&[T]> {
+        let mut rest = &self.memory[..];
+        LayerArrays::new(self.lengths.map(|length| {
+            let (array, after) = rest.split_at(length.next_multiple_of(LANES));
+            rest = after;
+            &array[..length]
+        }))
+    }
+
+    /// All arrays, to write.
+    pub(crate) fn arrays_mut(&mut self) -> LayerArrays<&mut [T]> {
+        let mut rest = &mut self.memory[..];
+        LayerArrays::new(self.lengths.map(|length| {
+            let (array, after) = std::mem::take(&mut rest).split_at_mut(length.next_multiple_of(LANES));
+            rest = after;
+            &mut array[..length]
+        }))
+    }
+}
