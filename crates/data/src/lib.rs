@@ -26,6 +26,7 @@ pub use error::{DataError, Result};
 pub use format::{Format, read, write};
 pub use info::{Histogram, Info, PartInfo, TargetInfo};
 pub use known::content_hash;
+pub use random::Stream as RandomStream;
 pub use sbm::{SbmSet, SbmSizes};
 pub use schema::{FeatureSchema, Schema, TargetColumn, TargetSchema, Vocabulary};
 pub use split::{Parts, SplitBy, SplitPlan, make_split, usual_level};

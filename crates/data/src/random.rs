@@ -6,18 +6,19 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 /// A stream of random numbers.
-pub(crate) struct Stream(ChaCha8Rng);
+#[derive(Clone, Debug)]
+pub struct Stream(ChaCha8Rng);
 
 impl Stream {
     /// Stream `number` of the kind `domain` for a seed.
-    pub(crate) fn new(seed: u64, domain: u8, number: u64) -> Self {
+    pub fn new(seed: u64, domain: u8, number: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(u64::from(domain) << 56 | number);
         Self(rng)
     }
 
     /// Uniform on 0..bound, without bias.
-    pub(crate) fn below(&mut self, bound: u32) -> u32 {
+    pub fn below(&mut self, bound: u32) -> u32 {
         // Lemire: the low half of the product tells whether this draw would favour small results.
         let threshold = bound.wrapping_neg() % bound;
         loop {
@@ -34,7 +35,7 @@ impl Stream {
     }
 
     /// Fisher–Yates.
-    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last as u32 + 1) as usize);
         }

@@ -330,6 +330,11 @@ impl GraphBatch {
         &self.encodings
     }
 
+    /// The encodings, to flip signs in; rows stay as many.
+    pub fn encodings_mut(&mut self) -> &mut Encodings {
+        &mut self.encodings
+    }
+
     /// The same nodes with every ordered pair i ≠ j joined.
     pub fn full(&self) -> FullView<'_> {
         FullView::new(self)

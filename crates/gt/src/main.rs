@@ -2,13 +2,14 @@
 
 mod commands;
 mod console;
+mod progress;
 mod threads;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Graph Transformer networks: make, convert, describe and encode graphs, and time the models.
+/// Graph Transformer networks: make, convert, describe and encode graphs, train models on them.
 #[derive(Parser)]
 #[command(name = "gt", version, arg_required_else_help = true)]
 struct Arguments {
@@ -23,10 +24,17 @@ struct Arguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     threads::start_pool(arguments.threads.map(usize::from));
+    if let Some(Err(problem)) = std::env::var("GT_SIMD").ok().map(|name| gt_nn::cpu::Isa::named(&name)) {
+        console::warn(&format!("GT_SIMD: {problem}; {} is used", gt_nn::cpu::Isa::detect().name()));
+    }
     match arguments.command.run() {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever reads our output may stop early, as `head` does.
         Err(error) if console::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) if error.is::<commands::Interrupted>() => {
+            eprintln!("{error}");
+            ExitCode::from(130)
+        }
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::from(2)

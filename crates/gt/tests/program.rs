@@ -235,3 +235,14 @@ fn import_writes_a_model_file_or_nothing() {
     );
     assert!(place.refused("import zip.pt out.safetensors --config model.toml").contains("no checkpoint of a Graph"));
 }
+
+#[test]
+fn an_instruction_set_that_is_not_there_is_said() {
+    let place = Place::new();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gt"));
+    command.args(["data", "sbm", "cluster", "--out", "c.parquet", "--train", "1", "--val", "1", "--test", "1"]);
+    let output = command.env("GT_SIMD", "sse9").current_dir(&place.0).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("GT_SIMD: there is no instruction set `sse9`"), "{text}");
+    assert_eq!(output.status.code(), Some(0), "{text}");
+}

@@ -168,6 +168,51 @@ pub(crate) fn load_tensors<T: Real>(engine: &mut Engine<T>, mut tensors: NamedTe
     Ok(())
 }
 
+/// Moments of all gradients as the bytes of a safetensors file, with the number of steps taken.
+pub fn save_moments(engine: &Engine<f32>) -> Vec<u8> {
+    let mut tensors: BTreeMap<String, (Vec<usize>, Vec<u8>)> = BTreeMap::new();
+    let bytes = |values: Vec<f32>| values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+    for (index, parameter) in engine.parameters().list().iter().enumerate() {
+        let name = parameter_name(engine.network(), parameter.role());
+        let (first, second) = engine.moments(index);
+        tensors.insert(format!("first.{name}"), (parameter.shape(), bytes(first)));
+        tensors.insert(format!("second.{name}"), (parameter.shape(), bytes(second)));
+    }
+    let views = tensors.iter().map(|(name, (shape, data))| {
+        (name, TensorView::new(Dtype::F32, shape.clone(), data).expect("lengths follow from shapes"))
+    });
+    let metadata = HashMap::from([(HEADER_KEY.to_owned(), engine.steps().to_string())]);
+    safetensors::serialize(views, Some(metadata)).expect("plain tensors serialise")
+}
+
+/// Sets the moments of all gradients from such a file.
+///
+/// # Errors
+/// If it is damaged, or of another model.
+pub fn load_moments(engine: &mut Engine<f32>, bytes: &[u8]) -> Result<(), WeightsError> {
+    let file = SafeTensors::deserialize(bytes)?;
+    let steps = read_header(bytes)?.and_then(|text| text.parse().ok());
+    let steps = steps.ok_or_else(|| WeightsError::Misfits(vec![Misfit::Missing("number of steps".into())]))?;
+    let read = |name: String, shape: Vec<usize>| -> Result<Vec<f32>, WeightsError> {
+        let misfit = |misfit| WeightsError::Misfits(vec![misfit]);
+        let view = file.tensor(&name).map_err(|_| misfit(Misfit::Missing(name.clone())))?;
+        if view.shape() != shape || view.dtype() != Dtype::F32 {
+            return Err(misfit(Misfit::Shape { name, found: view.shape().to_vec(), expected: shape }));
+        }
+        Ok(view.data().as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect())
+    };
+    let list = engine.parameters().list().to_vec();
+    let mut all = Vec::with_capacity(list.len());
+    for parameter in &list {
+        let name = parameter_name(engine.network(), parameter.role());
+        let first = read(format!("first.{name}"), parameter.shape())?;
+        all.push((first, read(format!("second.{name}"), parameter.shape())?));
+    }
+    all.iter().enumerate().for_each(|(index, (first, second))| engine.set_moments(index, first, second));
+    engine.set_steps(steps);
+    Ok(())
+}
+
 /// Every batch normalisation: its name, layer, stream and number.
 fn statistics<T: Real>(engine: &Engine<T>) -> Vec<(String, usize, Stream, usize)> {
     let network = engine.network();

@@ -8,7 +8,7 @@ mod parameters;
 mod real;
 
 pub use channels::Channels;
-pub use loss::Loss;
+pub use loss::{Loss, loss_of};
 pub use network::{Clamp, Gate, Input, Jump, Network, Norm, Readout, Reads};
 pub use parameters::{Parameter, Parameters, Part, Role, Stream};
 pub use real::Real;

@@ -22,6 +22,23 @@ pub enum Loss {
     Bce,
 }
 
+/// Loss of outputs `[rows, width]`.
+///
+/// # Panics
+/// If the targets are of the wrong kind or number.
+///
+/// ```
+/// use gt_graph::TargetRows;
+/// use gt_nn::{Loss, loss_of};
+///
+/// let labels = TargetRows::Float(&[1.0, f32::NAN, 2.0]);
+/// assert_eq!(loss_of(Loss::L1, &[1.5f32, 7.0, 2.5], 1, labels), 0.5);
+/// ```
+pub fn loss_of<T: Real>(kind: Loss, outputs: &[T], width: usize, target: TargetRows<'_>) -> f64 {
+    let mut gradient = vec![T::ZERO; outputs.len()];
+    LossMemory::default().loss(kind, outputs, width, width, target, &mut gradient)
+}
+
 /// Rows that one task takes; sums are taken per task and added in order.
 const ROWS: usize = 256;
 

@@ -1,6 +1,7 @@
 //! The subcommands: each parses its arguments, checks them, and calls the layers below.
 
 mod bench;
+mod config;
 mod convert;
 mod encode;
 mod fetch;
@@ -8,6 +9,9 @@ mod import;
 mod info;
 mod sbm;
 mod split;
+mod train;
+
+pub use train::Interrupted;
 
 use std::path::Path;
 
@@ -24,6 +28,11 @@ pub enum Command {
     Data(DataCommand),
     /// Compute positional encodings; without FILE, of a small CLUSTER set made on the spot
     Encode(encode::Arguments),
+    /// Train a model; without any file, a small one on a small CLUSTER set
+    Train(Box<train::Arguments>),
+    /// Show or check a configuration
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
     /// Read weights of the published PyTorch code into a model file
     Import(import::Arguments),
     /// Time a training and an inference step of the published configurations
@@ -53,6 +62,8 @@ impl Command {
             Command::Data(DataCommand::Split(arguments)) => arguments.run(),
             Command::Data(DataCommand::Info(arguments)) => arguments.run(),
             Command::Encode(arguments) => arguments.run(),
+            Command::Train(arguments) => arguments.run(),
+            Command::Config(command) => command.run(),
             Command::Import(arguments) => arguments.run(),
             Command::Bench(arguments) => arguments.run(),
         }

@@ -27,9 +27,9 @@ impl Default for DataConfig {
 impl DataConfig {
     pub(super) fn check(&self, problems: &mut Problems) {
         let sum: f64 = self.split.iter().sum();
-        let fine = self.split.iter().all(|share| (0.0..=1.0).contains(share)) && (sum - 1.0).abs() < 1e-6;
-        problems.unless(fine && self.split[0] > 0.0, "data.split", || {
-            format!("{:?}; three shares from 0 to 1 that add up to 1 are expected, the first above 0", self.split)
+        let fine = self.split.iter().all(|&share| share > 0.0) && (sum - 1.0).abs() < 1e-6;
+        problems.unless(fine, "data.split", || {
+            format!("{:?}; three shares above 0 that add up to 1 are expected", self.split)
         });
     }
 }
@@ -196,6 +196,8 @@ pub struct TrainConfig {
     pub epochs: usize,
     /// Most hours; 0 for no limit.
     pub hours: f64,
+    /// Whether a step with an infinite or NaN loss or gradient is left out instead of ending the run.
+    pub skip_bad_steps: bool,
     /// Ends after so many epochs without a better validation loss; 0 for never.
     pub early_stop: usize,
 }
@@ -210,6 +212,7 @@ impl Default for TrainConfig {
             sign_flip: SignFlip::Batch,
             epochs: 1_000,
             hours: 24.0,
+            skip_bad_steps: false,
             early_stop: 0,
         }
     }

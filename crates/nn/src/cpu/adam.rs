@@ -48,6 +48,60 @@ pub(crate) struct AdamState<T> {
 const CHUNK: usize = 1 << 14;
 
 impl<T: Real> Engine<T> {
+    /// Steps taken so far.
+    pub fn steps(&self) -> u32 {
+        self.adam.steps
+    }
+
+    /// Sets the number of steps taken, when a run goes on.
+    pub fn set_steps(&mut self, steps: u32) {
+        self.adam.steps = steps;
+    }
+
+    /// First and second moment of a parameter's gradients, in the layout of files; zeros before the first step.
+    pub fn moments(&self, index: usize) -> (Vec<T>, Vec<T>) {
+        let of = |moment: &Buffer<T>| {
+            let places = self.layout.list()[index].places();
+            places.map(|place| moment.get(place).copied().unwrap_or(T::ZERO)).collect()
+        };
+        (of(&self.adam.first), of(&self.adam.second))
+    }
+
+    /// Sets the moments of a parameter.
+    ///
+    /// # Panics
+    /// If the numbers of values are not those of the parameter.
+    pub fn set_moments(&mut self, index: usize, first: &[T], second: &[T]) {
+        let parameter = &self.layout.list()[index];
+        assert_eq!((first.len(), second.len()), (parameter.len(), parameter.len()));
+        self.adam.first.size(self.values.len());
+        self.adam.second.size(self.values.len());
+        for ((place, &first), &second) in parameter.places().zip(first).zip(second) {
+            self.adam.first[place] = first;
+            self.adam.second[place] = second;
+        }
+    }
+
+    /// Adds the last gradients to a sum, or starts it with them.
+    pub fn accumulate(&mut self, first: bool) {
+        let Self { accumulated, gradient, .. } = self;
+        accumulated.size(gradient.len());
+        if first {
+            accumulated.copy_from_slice(gradient);
+        } else {
+            accumulated.iter_mut().zip(&**gradient).for_each(|(sum, &value)| *sum += value);
+        }
+    }
+
+    /// Makes the gradients the mean of the `count` last accumulated ones (those of the last batch, for one). Returns their norm.
+    pub fn gather_gradients(&mut self, count: usize) -> f64 {
+        if count > 1 {
+            let share = T::from_f64(1.0 / count as f64);
+            self.gradient.iter_mut().zip(&*self.accumulated).for_each(|(to, &sum)| *to = sum * share);
+        }
+        norm(&self.gradient)
+    }
+
     /// One step along the gradients of the last [`Engine::train`]. Returns the gradient's norm before clipping.
     pub fn step(&mut self, adam: &Adam) -> f64 {
         in_pool(|| self.step_in_pool(adam))

@@ -44,6 +44,8 @@ pub struct Engine<T> {
     /// Transposes of the matrices, at the same offsets.
     pub(crate) transposed: Buffer<T>,
     pub(crate) gradient: Buffer<T>,
+    /// Sum of several batches' gradients.
+    pub(crate) accumulated: Buffer<T>,
     pub(crate) adam: AdamState<T>,
     /// Per layer: first and second normalisation, of nodes and edges.
     pub(crate) sites: Vec<[Pair<Site<T>>; 2]>,
@@ -86,6 +88,7 @@ impl<T: Real> Engine<T> {
             values: Buffer::zeros(layout.size()),
             transposed: Buffer::zeros(layout.size()),
             gradient: Buffer::zeros(layout.size()),
+            accumulated: Buffer::default(),
             adam: AdamState::default(),
             sites,
             mask,

@@ -46,15 +46,38 @@ impl Isa {
         }
     }
 
-    /// The best available one, or the one that `GT_SIMD` names.
+    /// The best available one, or the one that `GT_SIMD` names, if this processor has it.
     pub fn detect() -> Self {
         static CHOICE: OnceLock<Isa> = OnceLock::new();
-        *CHOICE.get_or_init(|| {
-            let all = [Isa::Avx512, Isa::Avx2, Isa::Portable];
-            let asked = std::env::var("GT_SIMD").ok();
-            let named = all.into_iter().find(|isa| asked.as_deref() == Some(isa.name()) && isa.available());
-            named.or_else(|| all.into_iter().find(|isa| isa.available())).unwrap_or(Isa::Portable)
+        *CHOICE.get_or_init(|| match std::env::var("GT_SIMD") {
+            Ok(asked) => Self::named(&asked).unwrap_or_else(|_| Self::best()),
+            Err(_) => Self::best(),
         })
+    }
+
+    const ALL: [Isa; 3] = [Isa::Avx512, Isa::Avx2, Isa::Portable];
+
+    fn best() -> Self {
+        Self::ALL.into_iter().find(|isa| isa.available()).unwrap_or(Isa::Portable)
+    }
+
+    /// The instruction set of a name.
+    ///
+    /// # Errors
+    /// A sentence, if there is none of that name or this processor lacks it.
+    ///
+    /// ```
+    /// use gt_nn::cpu::Isa;
+    ///
+    /// assert_eq!(Isa::named("portable"), Ok(Isa::Portable));
+    /// assert!(Isa::named("sse9").unwrap_err().contains("avx512, avx2 or portable"));
+    /// ```
+    pub fn named(name: &str) -> Result<Self, String> {
+        match Self::ALL.into_iter().find(|isa| isa.name() == name) {
+            None => Err(format!("there is no instruction set `{name}`; it is avx512, avx2 or portable")),
+            Some(isa) if !isa.available() => Err(format!("this processor has no {name}")),
+            Some(isa) => Ok(isa),
+        }
     }
 }
 

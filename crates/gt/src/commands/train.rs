@@ -1,0 +1,220 @@
+//! `gt train`
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Result, anyhow, ensure};
+use clap::Args;
+use gt_data::{Dataset, SbmSet, SbmSizes};
+use gt_models::Config;
+use gt_train::{Outcome, RunDirectory, Scores, Stop, Task, Training};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::console;
+use crate::progress::Progress;
+
+/// Train a model. Without CONFIG, --preset and --data a small CLUSTER set is made and a small model trained on it, in about a minute.
+#[derive(Args)]
+pub struct Arguments {
+    /// Configuration, TOML; `gt config show` prints a complete one
+    config: Option<PathBuf>,
+    /// A published configuration: zinc, pattern, cluster (the paper's best rows), or such as zinc-full-none-ln
+    #[arg(long, value_name = "NAME", conflicts_with = "config")]
+    preset: Option<String>,
+    /// Data set (Parquet, JSON lines, NAME_nodes.csv); overrules data.file
+    #[arg(long, value_name = "FILE")]
+    data: Option<PathBuf>,
+    /// Set a key, such as `optimizer.lr=1e-3`
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Seed of everything random; overrules train.seed
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Directory of the run [default: runs/NAME-SEED, counted up]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Go on with the run in --out
+    #[arg(long, requires = "out", conflicts_with_all = ["config", "preset", "set", "seed"])]
+    resume: bool,
+    /// Print the result as one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Ends the program with exit code 130.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted; `gt train --resume --out {}` goes on", .0.display())]
+pub struct Interrupted(PathBuf);
+
+/// A small set for the embedded default.
+const EMBEDDED_SIZES: SbmSizes = SbmSizes { train: 1_000, val: 100, test: 100 };
+/// A small model for it.
+const EMBEDDED: &str = "[model]\nlayers = 6\nwidth = 64\nheads = 8\nencoding = \"laplacian\"\nencoding_size = 10\n\n[optimizer]\nlr = 1e-3\n\n\
+                        [schedule]\nname = \"cosine\"\nmin_lr = 1e-5\nwarmup = 1\n\n[train]\nbatch = 16\nepochs = 36\n";
+
+impl Arguments {
+    pub fn run(self) -> Result<()> {
+        let (config, name, directory) = self.choose()?;
+        let run = RunDirectory::open(&directory)?;
+        if !self.resume {
+            ensure!(
+                !run.has_begun(),
+                "{}: a run has begun there; --resume goes on with it, or choose another --out",
+                directory.display()
+            );
+        }
+        let (dataset, file) = data(&config)?;
+        let task = Task::new(&dataset, &config, file.as_deref()).map_err(|e| match &file {
+            Some(file) => anyhow!("{}: {e}", file.display()),
+            None => e.into(),
+        })?;
+        drop(dataset);
+        run.write("config.toml", config.to_toml().as_bytes())?;
+        let mut progress = Progress::new(&name, &config, &task);
+        let training = Training::new(&task, &config, &run, &mut progress)?;
+        let parameters = training.parameters();
+        progress.start(parameters);
+        let outcome = training.run(&interrupt(), &mut progress)?;
+        progress.finish();
+        if outcome.stop == Stop::Interrupted {
+            return Err(Interrupted(directory).into());
+        }
+        self.report(&run, &task, parameters, &outcome)
+    }
+
+    /// Configuration, a name for it, and the run's directory.
+    fn choose(&self) -> Result<(Config, String, PathBuf)> {
+        if let (true, Some(out)) = (self.resume, &self.out) {
+            ensure!(out.join("config.toml").exists(), "{}: no run has begun there", out.display());
+            let mut config = RunDirectory::open(out)?.config()?;
+            if let Some(data) = &self.data {
+                config.data.file = text(data)?;
+            }
+            return Ok((config, out.display().to_string(), out.clone()));
+        }
+        let (base, name) = match (&self.config, &self.preset) {
+            (Some(file), _) => {
+                let text = std::fs::read_to_string(file).map_err(|e| anyhow!("{}: {e}", file.display()))?;
+                (text, file.file_stem().unwrap_or_default().to_string_lossy().into_owned())
+            }
+            (None, Some(name)) => {
+                let preset = super::config::preset(name)?;
+                (preset.config().to_toml(), preset.name())
+            }
+            (None, None) if self.data.is_none() => (EMBEDDED.to_owned(), "cluster-small".to_owned()),
+            (None, None) => (String::new(), "run".to_owned()),
+        };
+        let mut config = Config::from_toml_with(&base, &self.set).map_err(|e| match &self.config {
+            Some(file) => anyhow!("{}: {e}", file.display()),
+            None => e.into(),
+        })?;
+        if let Some(data) = &self.data {
+            config.data.file = text(data)?;
+        }
+        if let Some(seed) = self.seed {
+            config.train.seed = seed;
+        }
+        let embedded = self.config.is_none() && self.preset.is_none();
+        ensure!(
+            !config.data.file.is_empty() || embedded,
+            "there is no data: name a file by --data or data.file (gt data fetch zinc, gt data sbm pattern|cluster make the paper's)"
+        );
+        let directory = match &self.out {
+            Some(out) => out.clone(),
+            None => fresh(&name, config.train.seed),
+        };
+        Ok((config, name, directory))
+    }
+
+    fn report(&self, run: &RunDirectory, task: &Task, parameters: usize, outcome: &Outcome) -> Result<()> {
+        let scores = |scores: &Scores| serde_json::to_value(scores.metric).unwrap_or(Value::Null);
+        let last: Map<String, Value> =
+            outcome.last.iter().map(|(part, of)| (part.name().to_owned(), scores(of))).collect();
+        let best = outcome.best.as_ref().map(|best| BestLine {
+            epoch: best.epoch,
+            val: scores(&best.val),
+            test: best.test.as_ref().map(scores),
+        });
+        if self.json {
+            return console::print_json(&Line {
+                run: run.path().display().to_string(),
+                params: parameters,
+                epochs: outcome.epochs,
+                stop: outcome.stop,
+                s_per_epoch: outcome.seconds / outcome.epochs.max(1) as f64,
+                metric: task.metric.name(),
+                last: Value::Object(last),
+                best,
+                weights_sha256: outcome.weights.clone(),
+            });
+        }
+        let mut text = format!("\n{:10} {:>12} {:>12}   ({})\n", "", "paper", "exact", task.metric.name());
+        for (part, of) in &outcome.last {
+            text += &format!("{:10} {:12.4} {:12.4}\n", part.name(), of.metric.paper, of.metric.exact);
+        }
+        if let Some(best) = &outcome.best {
+            let test = best.test.as_ref().map_or(f64::NAN, |t| t.metric.exact);
+            text +=
+                &format!("best validation: epoch {}, val {:.4}, test {test:.4}\n", best.epoch, best.val.metric.exact);
+        }
+        console::print(&format!("{text}run: {}\n", run.path().display()))
+    }
+}
+
+/// The result as programs read it.
+#[derive(Serialize)]
+struct Line {
+    run: String,
+    params: usize,
+    epochs: usize,
+    stop: Stop,
+    s_per_epoch: f64,
+    metric: &'static str,
+    last: Value,
+    best: Option<BestLine>,
+    weights_sha256: String,
+}
+
+#[derive(Serialize)]
+struct BestLine {
+    epoch: usize,
+    val: Value,
+    test: Option<Value>,
+}
+
+fn text(path: &Path) -> Result<String> {
+    path.to_str().map(str::to_owned).ok_or_else(|| anyhow!("{}: the name is no Unicode text", path.display()))
+}
+
+/// The data set of a configuration, and the file it came from.
+pub fn data(config: &Config) -> Result<(Dataset, Option<PathBuf>)> {
+    if config.data.file.is_empty() {
+        return Ok((SbmSet::Cluster.generate(41, EMBEDDED_SIZES)?, None));
+    }
+    let file = PathBuf::from(&config.data.file);
+    Ok((gt_data::read(&file)?, Some(file)))
+}
+
+/// The first directory of a name that is not there.
+fn fresh(name: &str, seed: u64) -> PathBuf {
+    let first = PathBuf::from("runs").join(format!("{name}-{seed}"));
+    let others = (2..).map(|count| PathBuf::from("runs").join(format!("{name}-{seed}-{count}")));
+    std::iter::once(first).chain(others).find(|path| !path.exists()).unwrap_or_else(|| PathBuf::from("runs"))
+}
+
+/// Becomes true at SIGINT or SIGTERM; a second signal ends the program at once.
+fn interrupt() -> Arc<AtomicBool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let raised = Arc::clone(&flag);
+    let installed = ctrlc::set_handler(move || {
+        if raised.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    });
+    if let Err(error) = installed {
+        console::warn(&format!("signals are not handled: {error}"));
+    }
+    flag
+}

@@ -1,0 +1,182 @@
+//! Batches, prepared on a thread of their own while the engine works on the one before.
+//!
+//! Which graphs, in which order and with which signs depends on the seed, the epoch and the batch's number alone, so that a run can go on from anywhere.
+
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+
+use gt_data::RandomStream;
+use gt_graph::{GraphBatch, MISSING_CLASS, TargetRows};
+use gt_models::config::SignFlip;
+
+use crate::error::{Result, TrainError};
+use crate::task::{Part, Task};
+
+const DOMAIN_ORDER: u8 = 32;
+const DOMAIN_SIGNS: u8 = 33;
+
+/// Labels of a batch: of its part only, on the training scale.
+#[derive(Clone, Debug)]
+pub(crate) enum Labels {
+    Float(Vec<f32>),
+    Class(Vec<u32>),
+}
+
+impl Labels {
+    pub(crate) fn rows(&self) -> TargetRows<'_> {
+        match self {
+            Labels::Float(values) => TargetRows::Float(values),
+            Labels::Class(values) => TargetRows::Class(values),
+        }
+    }
+}
+
+/// A batch that is ready.
+pub(crate) struct Ready {
+    pub(crate) batch: GraphBatch,
+    pub(crate) labels: Labels,
+}
+
+/// Which graphs make up each batch of an epoch.
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    graphs: Vec<usize>,
+    size: usize,
+}
+
+impl Order {
+    /// In the order of the data.
+    pub(crate) fn plain(graphs: Vec<usize>, size: usize) -> Self {
+        Self { graphs, size: size.max(1) }
+    }
+
+    /// In the order of an epoch.
+    pub(crate) fn shuffled(mut graphs: Vec<usize>, size: usize, seed: u64, epoch: usize) -> Self {
+        RandomStream::new(seed, DOMAIN_ORDER, epoch as u64).shuffle(&mut graphs);
+        Self::plain(graphs, size)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.graphs.len().div_ceil(self.size)
+    }
+
+    pub(crate) fn graphs(&self, batch: usize) -> &[usize] {
+        &self.graphs[batch * self.size..((batch + 1) * self.size).min(self.graphs.len())]
+    }
+}
+
+/// How signs of Laplacian coordinates are drawn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Signs {
+    pub(crate) flip: SignFlip,
+    pub(crate) seed: u64,
+    pub(crate) epoch: usize,
+}
+
+impl Signs {
+    /// As the data has them.
+    pub(crate) const KEPT: Signs = Signs { flip: SignFlip::Off, seed: 0, epoch: 0 };
+
+    fn apply(&self, number: usize, batch: &mut GraphBatch) {
+        if self.flip == SignFlip::Off {
+            return;
+        }
+        let offsets = batch.node_offsets().to_vec();
+        let Some(coordinates) = &mut batch.encodings_mut().laplacian else { return };
+        let width = coordinates.width;
+        let mut random = RandomStream::new(self.seed, DOMAIN_SIGNS, (self.epoch as u64) << 28 | number as u64);
+        let mut draw = || (0..width).map(|_| if random.below(2) == 0 { 1.0f32 } else { -1.0 }).collect::<Vec<f32>>();
+        let mut signs = draw();
+        for (graph, nodes) in offsets.windows(2).enumerate() {
+            if graph > 0 && self.flip == SignFlip::Graph {
+                signs = draw();
+            }
+            for row in coordinates.values[nodes[0] * width..nodes[1] * width].chunks_exact_mut(width) {
+                row.iter_mut().zip(&signs).for_each(|(value, sign)| *value *= sign);
+            }
+        }
+    }
+}
+
+/// Calls with every batch from number `from` on, in order; ends early where the call returns an error or false.
+pub(crate) fn for_each(
+    task: &Task,
+    part: Part,
+    order: &Order,
+    signs: Signs,
+    from: usize,
+    mut call: impl FnMut(usize, &Ready) -> Result<bool>,
+) -> Result<()> {
+    /// Batches that wait; one is being computed on, one is ready, one is being filled.
+    const AHEAD: usize = 1;
+    std::thread::scope(|scope| {
+        let (send, ready): (SyncSender<Result<Ready>>, Receiver<_>) = sync_channel(AHEAD);
+        let (give_back, spent): (Sender<Ready>, Receiver<Ready>) = channel();
+        scope.spawn(move || {
+            for number in from..order.len() {
+                let fresh = || Ready { batch: GraphBatch::new(), labels: Labels::Float(Vec::new()) };
+                let mut next = spent.try_recv().unwrap_or_else(|_| fresh());
+                let filled = fill(task, part, order.graphs(number), signs, number, &mut next).map(|()| next);
+                // Nobody waits any more where the loop has ended early.
+                if send.send(filled).is_err() {
+                    break;
+                }
+            }
+        });
+        for (number, filled) in (from..).zip(&ready) {
+            let filled = filled?;
+            let go_on = call(number, &filled)?;
+            let _ = give_back.send(filled);
+            if !go_on {
+                break;
+            }
+        }
+        // The other thread may be waiting to hand over a batch.
+        drop(ready);
+        Ok(())
+    })
+}
+
+fn fill(task: &Task, part: Part, graphs: &[usize], signs: Signs, number: usize, ready: &mut Ready) -> Result<()> {
+    let Ready { batch, labels } = ready;
+    batch.assemble(&task.graphs, graphs).map_err(|e| TrainError::Data(e.to_string()))?;
+    signs.apply(number, batch);
+    let level = task.shape.target.level;
+    let columns = task.shape.target.columns.len();
+    let target = batch.target().ok_or_else(|| TrainError::Data("it has no targets".into()))?;
+    // Row numbers over all graphs, in the batch's order; only needed where rows are split.
+    let own = |at: usize, rows: &[usize]| rows.is_empty() || task.belongs(part, rows[at / columns]);
+    let rows = if task.splits_rows() { rows_of(task, graphs, batch) } else { Vec::new() };
+    debug_assert!(rows.is_empty() || rows.len() * columns == target.len(), "{level}");
+    *labels = match target {
+        TargetRows::Float(values) => {
+            let scaled = values.iter().enumerate().map(|(at, &value)| match task.scaling.get(at % columns) {
+                _ if !own(at, &rows) => f32::NAN,
+                Some((mean, deviation)) => ((f64::from(value) - mean) / deviation) as f32,
+                None => value,
+            });
+            Labels::Float(scaled.collect())
+        }
+        TargetRows::Class(values) => {
+            let kept = values.iter().enumerate().map(|(at, &value)| if own(at, &rows) { value } else { MISSING_CLASS });
+            Labels::Class(kept.collect())
+        }
+    };
+    Ok(())
+}
+
+/// For each row of a batch's targets its number over all graphs.
+fn rows_of(task: &Task, graphs: &[usize], batch: &GraphBatch) -> Vec<usize> {
+    let level = task.shape.target.level;
+    if level != gt_graph::Level::Edge {
+        return graphs.iter().flat_map(|&graph| task.graphs.row_range(level, graph)).collect();
+    }
+    // Edges of a batch lie in in-order.
+    (0..batch.num_graphs())
+        .flat_map(|position| {
+            let first = task.graphs.edge_range(graphs[position]).start;
+            let edges = batch.edges_of(position);
+            let start = edges.start;
+            edges.map(move |edge| first + batch.in_to_list()[edge] as usize - start)
+        })
+        .collect()
+}

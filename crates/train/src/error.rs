@@ -1,0 +1,66 @@
+//! What can go wrong between a data file and a trained model.
+
+use std::path::{Path, PathBuf};
+
+use gt_data::DataError;
+use gt_models::{ConfigError, ModelFileError};
+
+/// Why a run could not start, go on, or be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainError {
+    /// A data file, or what was asked of it.
+    #[error(transparent)]
+    File(#[from] DataError),
+    /// The configuration is wrong, or does not fit the data.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The data cannot be used for this.
+    #[error("the data cannot be used: {0}")]
+    Data(String),
+    /// A model file cannot be used.
+    #[error("{}: {source}", path.display())]
+    Model {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: ModelFileError,
+    },
+    /// A run directory cannot be used.
+    #[error("{}: {message}", path.display())]
+    Run {
+        /// The directory, or a file in it.
+        path: PathBuf,
+        /// Why.
+        message: String,
+    },
+    /// The loss, or a gradient, is infinite or NaN.
+    #[error(
+        "epoch {epoch}, batch {batch}: the {what} is not finite (graphs {graphs}); the last good state is that of the newest checkpoint. \
+         A smaller optimizer.lr or optimizer.clip may help; train.skip_bad_steps leaves such steps out"
+    )]
+    NotFinite {
+        /// Epoch, from 1.
+        epoch: usize,
+        /// Batch, from 1.
+        batch: usize,
+        /// `loss` or `gradient`.
+        what: &'static str,
+        /// Numbers of the batch's graphs in the data.
+        graphs: String,
+    },
+}
+
+/// The result of everything here.
+pub type Result<T> = std::result::Result<T, TrainError>;
+
+impl TrainError {
+    /// About a run directory, or a file in it.
+    pub(crate) fn run(path: &Path, message: impl Into<String>) -> Self {
+        Self::Run { path: path.into(), message: message.into() }
+    }
+
+    /// The operating system refused.
+    pub(crate) fn io(path: &Path, error: &std::io::Error) -> Self {
+        Self::run(path, error.to_string())
+    }
+}

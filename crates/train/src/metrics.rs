@@ -1,0 +1,299 @@
+//! How good predictions are, in two forms: `paper`, the mean of batch means that the published code reports, and `exact`, over the whole part.
+//!
+//! | targets | metric | paper form | exact form |
+//! |---|---|---|---|
+//! | real numbers | `mae` | mean over batches of the mean absolute error | mean absolute error |
+//! | one class | `accuracy` | mean over batches of the mean recall of the classes that occur in labels or predictions, in percent | mean recall of the classes that occur, in percent |
+//! | several yes/no labels | `roc_auc` | mean over batches in which it is defined | mean over the labels for which it is defined |
+//!
+//! Missing labels count nowhere. A value that is not defined (no label, one class only) is NaN.
+
+use gt_graph::{MISSING_CLASS, TargetRows};
+use gt_nn::Loss;
+use serde::{Deserialize, Serialize};
+
+/// A number in both forms.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Forms {
+    /// Mean of batch means.
+    #[serde(with = "nan_as_null")]
+    pub paper: f64,
+    /// Over everything.
+    #[serde(with = "nan_as_null")]
+    pub exact: f64,
+}
+
+/// JSON has no NaN.
+mod nan_as_null {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
+        if value.is_finite() { to.serialize_f64(*value) } else { to.serialize_none() }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        Ok(Option::<f64>::deserialize(from)?.unwrap_or(f64::NAN))
+    }
+}
+
+/// The metric of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Mean absolute error; smaller is better.
+    Mae,
+    /// Mean recall of the classes, in percent.
+    Accuracy,
+    /// Area under the ROC curve.
+    RocAuc,
+}
+
+impl Metric {
+    /// The metric that belongs to a loss.
+    pub fn of(loss: Loss) -> Self {
+        match loss {
+            Loss::L1 | Loss::Mse => Metric::Mae,
+            Loss::CrossEntropy { .. } => Metric::Accuracy,
+            Loss::Bce => Metric::RocAuc,
+        }
+    }
+
+    /// The word used in files and on the screen.
+    pub fn name(self) -> &'static str {
+        match self {
+            Metric::Mae => "mae",
+            Metric::Accuracy => "accuracy",
+            Metric::RocAuc => "roc_auc",
+        }
+    }
+
+    /// Whether larger is better.
+    pub fn rises(self) -> bool {
+        self != Metric::Mae
+    }
+}
+
+/// Predictions `[rows, width]` and the labels they should have.
+#[derive(Clone, Copy, Debug)]
+pub struct Predicted<'a> {
+    /// Outputs of the network.
+    pub outputs: &'a [f32],
+    /// Numbers per row.
+    pub width: usize,
+    /// Labels.
+    pub target: TargetRows<'a>,
+}
+
+impl<'a> Predicted<'a> {
+    /// Some of the rows.
+    pub fn rows(&self, range: std::ops::Range<usize>) -> Predicted<'a> {
+        let labels = self.target.len().checked_div(self.outputs.len() / self.width.max(1)).unwrap_or(0);
+        let of = range.start * labels..range.end * labels;
+        let target = match self.target {
+            TargetRows::Float(values) => TargetRows::Float(&values[of]),
+            TargetRows::Class(values) => TargetRows::Class(&values[of]),
+        };
+        Predicted { outputs: &self.outputs[range.start * self.width..range.end * self.width], target, ..*self }
+    }
+
+    /// Errors of real-valued predictions: prediction and label of each label present.
+    fn pairs(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
+        let labels = self.target.floats().unwrap_or_default();
+        let present = self.outputs.iter().zip(labels).filter(|(_, label)| !label.is_nan());
+        present.map(|(output, label)| (f64::from(*output), f64::from(*label)))
+    }
+
+    /// Predicted class and label of each labelled row.
+    fn classes(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let labels = self.target.classes().unwrap_or_default();
+        let rows = self.outputs.chunks_exact(self.width.max(1)).zip(labels);
+        rows.filter(|(_, label)| **label != MISSING_CLASS).map(|(logits, &label)| (largest(logits), label as usize))
+    }
+}
+
+/// The first of the largest.
+fn largest(values: &[f32]) -> usize {
+    values.iter().enumerate().fold(0, |best, (at, &value)| if value > values[best] { at } else { best })
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    if count > 0.0 { sum / count } else { f64::NAN }
+}
+
+/// Mean absolute error.
+pub fn mean_absolute_error(predicted: Predicted<'_>) -> f64 {
+    mean(predicted.pairs().map(|(output, label)| (output - label).abs()))
+}
+
+/// √ of the mean squared error.
+pub fn root_mean_squared_error(predicted: Predicted<'_>) -> f64 {
+    mean(predicted.pairs().map(|(output, label)| (output - label).powi(2))).sqrt()
+}
+
+/// 1 − squared error / variance of the labels.
+pub fn r_squared(predicted: Predicted<'_>) -> f64 {
+    let centre = mean(predicted.pairs().map(|(_, label)| label));
+    let spread: f64 = predicted.pairs().map(|(_, label)| (label - centre).powi(2)).sum();
+    let error: f64 = predicted.pairs().map(|(output, label)| (output - label).powi(2)).sum();
+    if spread > 0.0 { 1.0 - error / spread } else { f64::NAN }
+}
+
+/// Counts `[label][prediction]`.
+pub fn confusion(predicted: Predicted<'_>) -> Vec<Vec<usize>> {
+    let mut counts = vec![vec![0; predicted.width]; predicted.width];
+    predicted.classes().for_each(|(class, label)| counts[label][class] += 1);
+    counts
+}
+
+/// Share of rows whose class is right, in percent.
+pub fn plain_accuracy(predicted: Predicted<'_>) -> f64 {
+    100.0 * mean(predicted.classes().map(|(class, label)| f64::from(u8::from(class == label))))
+}
+
+/// Mean recall of classes, in percent: of those that occur among the labels, or, as published, also of those that are only predicted (their recall
+/// is 0).
+pub fn mean_recall(predicted: Predicted<'_>, also_predicted: bool) -> f64 {
+    let counts = confusion(predicted);
+    let recalls = counts.iter().enumerate().filter_map(|(class, row)| {
+        let all: usize = row.iter().sum();
+        let seen = counts.iter().any(|row| row[class] > 0);
+        match all {
+            0 => (also_predicted && seen).then_some(0.0),
+            _ => Some(row[class] as f64 / all as f64),
+        }
+    });
+    100.0 * mean(recalls)
+}
+
+/// Scores and whether the label is 1, of the labels present in a column.
+fn column(predicted: Predicted<'_>, column: usize) -> Vec<(f32, bool)> {
+    let labels = predicted.target.classes().unwrap_or_default();
+    let all = predicted.outputs.iter().zip(labels).skip(column).step_by(predicted.width.max(1));
+    all.filter(|(_, label)| **label != MISSING_CLASS).map(|(score, label)| (*score, *label > 0)).collect()
+}
+
+/// Area under the ROC curve: the chance that a positive scores above a negative, ties counting half. NaN without both.
+pub fn area_under_roc(mut scores: Vec<(f32, bool)>) -> f64 {
+    scores.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let positives = scores.iter().filter(|(_, positive)| *positive).count() as f64;
+    let negatives = scores.len() as f64 - positives;
+    let (mut below, mut area) = (0.0, 0.0);
+    for tied in scores.chunk_by(|a, b| a.0 == b.0) {
+        let up = tied.iter().filter(|(_, positive)| *positive).count() as f64;
+        let down = tied.len() as f64 - up;
+        area += up * (below + down / 2.0);
+        below += down;
+    }
+    if positives > 0.0 && negatives > 0.0 { area / (positives * negatives) } else { f64::NAN }
+}
+
+/// Average precision: mean over the positives of the precision at their rank, tied scores being one rank. NaN without positives.
+pub fn average_precision(mut scores: Vec<(f32, bool)>) -> f64 {
+    scores.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let (mut found, mut seen, mut sum) = (0.0, 0.0, 0.0);
+    for tied in scores.chunk_by(|a, b| a.0 == b.0) {
+        let up = tied.iter().filter(|(_, positive)| *positive).count() as f64;
+        found += up;
+        seen += tied.len() as f64;
+        sum += up * found / seen;
+    }
+    if found > 0.0 { sum / found } else { f64::NAN }
+}
+
+/// Mean of a score over the labels for which it is defined.
+fn over_labels(predicted: Predicted<'_>, score: impl Fn(Vec<(f32, bool)>) -> f64) -> f64 {
+    mean((0..predicted.width).map(|at| score(column(predicted, at))).filter(|value| !value.is_nan()))
+}
+
+/// A metric of some predictions, as one batch in the paper's form or as a whole.
+fn once(metric: Metric, predicted: Predicted<'_>, paper: bool) -> f64 {
+    match metric {
+        Metric::Mae => mean_absolute_error(predicted),
+        Metric::Accuracy => mean_recall(predicted, paper),
+        Metric::RocAuc => over_labels(predicted, area_under_roc),
+    }
+}
+
+/// A metric in both forms; `batches` are the numbers of rows of consecutive batches.
+pub fn forms(metric: Metric, predicted: Predicted<'_>, batches: &[usize]) -> Forms {
+    let mut first = 0;
+    let of_batches = batches.iter().map(|&rows| {
+        first += rows;
+        once(metric, predicted.rows(first - rows..first), true)
+    });
+    Forms { paper: mean(of_batches.filter(|value| !value.is_nan())), exact: once(metric, predicted, false) }
+}
+
+/// Everything else that people ask for, by name.
+pub fn others(metric: Metric, predicted: Predicted<'_>) -> Vec<(&'static str, f64)> {
+    match metric {
+        Metric::Mae => vec![("rmse", root_mean_squared_error(predicted)), ("r2", r_squared(predicted))],
+        Metric::Accuracy => vec![("plain_accuracy", plain_accuracy(predicted))],
+        Metric::RocAuc => vec![("average_precision", over_labels(predicted, average_precision))],
+    }
+}
+
+/// Share of positives that score above the K-th best negative (Hits@K of link prediction); 1 with fewer than K negatives.
+pub fn hits_at(k: usize, positives: &[f32], negatives: &[f32]) -> f64 {
+    let mut sorted = negatives.to_vec();
+    sorted.sort_by(|a, b| b.total_cmp(a));
+    let Some(&bar) = sorted.get(k.saturating_sub(1)) else { return 1.0 };
+    mean(positives.iter().map(|&score| f64::from(u8::from(score > bar))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn floats<'a>(outputs: &'a [f32], labels: &'a [f32]) -> Predicted<'a> {
+        Predicted { outputs, width: 1, target: TargetRows::Float(labels) }
+    }
+
+    #[test]
+    fn errors_of_numbers_leave_missing_labels_out() {
+        let predicted = floats(&[1.0, 2.0, 5.0, 9.0], &[0.0, 4.0, f32::NAN, 9.0]);
+        assert_eq!(mean_absolute_error(predicted), 1.0);
+        assert!((root_mean_squared_error(predicted) - (5.0f64 / 3.0).sqrt()).abs() < 1e-12);
+        let spread = (13.0f64 / 3.0).powi(2) + (1.0f64 / 3.0).powi(2) + (14.0f64 / 3.0).powi(2);
+        assert!((r_squared(predicted) - (1.0 - 5.0 / spread)).abs() < 1e-12);
+        // Batches of 1 and 3 rows: 1 and (2 + 0)/2.
+        let both = forms(Metric::Mae, predicted, &[1, 3]);
+        assert_eq!((both.paper, both.exact), (1.0, 1.0));
+        assert_eq!(forms(Metric::Mae, predicted, &[2, 2]).paper, 0.75);
+        assert!(mean_absolute_error(floats(&[], &[])).is_nan());
+    }
+
+    #[test]
+    fn recall_weighs_classes_alike_and_the_paper_counts_predicted_ones() {
+        // Labels 0, 0, 0, 1; predictions 0, 0, 2, 1: recalls 2/3 and 1; class 2 is only predicted.
+        let outputs = [9., 0., 0., 9., 0., 0., 0., 0., 9., 0., 9., 0.];
+        let predicted = Predicted { outputs: &outputs, width: 3, target: TargetRows::Class(&[0, 0, 0, 1]) };
+        assert!((mean_recall(predicted, false) - 100.0 * (2.0 / 3.0 + 1.0) / 2.0).abs() < 1e-9);
+        assert!((mean_recall(predicted, true) - 100.0 * (2.0 / 3.0 + 1.0) / 3.0).abs() < 1e-9);
+        assert_eq!(plain_accuracy(predicted), 75.0);
+        assert_eq!(confusion(predicted), [[2, 0, 1], [0, 1, 0], [0, 0, 0]]);
+        let missing = Predicted { target: TargetRows::Class(&[MISSING_CLASS, 0, MISSING_CLASS, 1]), ..predicted };
+        assert_eq!(mean_recall(missing, true), 100.0);
+    }
+
+    #[test]
+    fn ranks_with_ties() {
+        let scores = vec![(0.1, false), (0.4, true), (0.4, false), (0.8, true)];
+        // Pairs: (0.4 over 0.1) 1, (0.4 with 0.4) ½, (0.8 over both) 2; of 4.
+        assert_eq!(area_under_roc(scores.clone()), 3.5 / 4.0);
+        assert_eq!(average_precision(scores), (1.0 + 2.0 / 3.0) / 2.0);
+        assert!(area_under_roc(vec![(1.0, true)]).is_nan() && average_precision(vec![(1.0, false)]).is_nan());
+        assert_eq!(hits_at(2, &[0.9, 0.5, 0.1], &[0.8, 0.4, 0.2]), 2.0 / 3.0);
+        assert_eq!(hits_at(5, &[0.1], &[0.8]), 1.0);
+    }
+
+    #[test]
+    fn labels_are_averaged_where_defined() {
+        let labels = [1, 1, 0, MISSING_CLASS, 1, 1];
+        let predicted =
+            Predicted { outputs: &[0.9, 0.5, 0.1, 0.5, 0.8, 0.5], width: 2, target: TargetRows::Class(&labels) };
+        // The second label has no negative.
+        assert_eq!(forms(Metric::RocAuc, predicted, &[3]).exact, 1.0);
+    }
+}

@@ -1,0 +1,208 @@
+//! A data set, made ready for a configuration: shapes checked, parts chosen, encodings computed, targets scaled.
+
+use std::path::Path;
+
+use gt_data::{Dataset, Parts, Schema, SplitBy, SplitPlan, Splits, make_split, usual_level};
+use gt_graph::{GraphStore, Level, TargetKind};
+use gt_models::Config;
+use gt_models::config::{Columns, DataShape, Graph, TargetShape};
+use gt_nn::cpu::Edges;
+use gt_nn::{Loss, Network};
+
+use crate::error::{Result, TrainError};
+use crate::metrics::Metric;
+
+/// A part of the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// What parameters are fitted to.
+    Train,
+    /// What the learning rate and the best model are chosen by.
+    Val,
+    /// What is reported.
+    Test,
+}
+
+impl Part {
+    /// All three.
+    pub const ALL: [Part; 3] = [Part::Train, Part::Val, Part::Test];
+
+    /// The name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::Train => "train",
+            Part::Val => "val",
+            Part::Test => "test",
+        }
+    }
+}
+
+/// A data set and what a network makes of it.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// Names and vocabularies.
+    pub schema: Schema,
+    /// The shape that the network is built for.
+    pub shape: DataShape,
+    /// The network.
+    pub network: Network,
+    /// What is minimised.
+    pub loss: Loss,
+    /// What is reported.
+    pub metric: Metric,
+    /// Which edges attention follows.
+    pub edges: Edges,
+    /// The graphs, with their encodings.
+    pub graphs: GraphStore,
+    /// Mean and deviation of each target in the training part; empty where targets stay as they are.
+    pub scaling: Vec<(f64, f64)>,
+    /// SHA-256 of the graphs.
+    pub content: String,
+    split: Splits,
+}
+
+/// What a network has to know of a schema.
+///
+/// # Errors
+/// If the data has no targets.
+pub fn shape_of(schema: &Schema) -> Result<DataShape> {
+    let columns = |features: &gt_data::FeatureSchema| Columns {
+        categorical: features.vocabulary_sizes(),
+        continuous: features.continuous.len(),
+        multi_hot: features.multi_hot.as_ref().map(|words| words.size),
+    };
+    let target = schema.target.as_ref().ok_or_else(|| TrainError::Data("it has no targets to learn from".into()))?;
+    let classes = target.columns.iter().map(|column| column.classes).collect();
+    Ok(DataShape {
+        node: columns(&schema.node),
+        edge: columns(&schema.edge),
+        target: TargetShape { level: target.level, kind: target.kind, columns: classes },
+    })
+}
+
+impl Task {
+    /// Makes a data set ready. Encodings are looked up in, and added to, a file beside `cache`, if one is given.
+    ///
+    /// # Errors
+    /// If data and configuration do not fit, or a part has no labels.
+    pub fn new(dataset: &Dataset, config: &Config, cache: Option<&Path>) -> Result<Self> {
+        let schema = dataset.schema().clone();
+        let shape = shape_of(&schema)?;
+        let network = config.network(&shape)?;
+        let loss = config.loss(&shape)?;
+        let content = gt_data::content_hash(dataset.graphs());
+        let mut graphs = dataset.graphs().clone();
+        crate::encodings::ensure(&mut graphs, config, &content, cache)?;
+        let split = match dataset.split() {
+            Some(split) => split.clone(),
+            None => new_split(dataset, config)?,
+        };
+        let edges = if config.model.graph == Graph::Full { Edges::Full } else { Edges::Sparse };
+        let mut task = Self {
+            schema,
+            shape,
+            network,
+            loss,
+            metric: Metric::of(loss),
+            edges,
+            graphs,
+            scaling: Vec::new(),
+            content,
+            split,
+        };
+        for part in [Part::Train, Part::Val] {
+            if task.labels(part) == 0 {
+                return Err(TrainError::Data(format!("its part `{}` has no labels", part.name())));
+            }
+        }
+        if config.data.standardize && task.shape.target.kind == TargetKind::Float {
+            task.scaling = task.target_scaling();
+        }
+        Ok(task)
+    }
+
+    /// Numbers per row that the network predicts.
+    pub fn outputs(&self) -> usize {
+        self.network.outputs()
+    }
+
+    /// Graphs that hold rows of a part: all of them where nodes or edges are split.
+    pub fn graphs_of(&self, part: Part) -> Vec<usize> {
+        match self.split.level {
+            Level::Graph => self.split.rows(part.name()),
+            _ => (0..self.graphs.len()).collect(),
+        }
+    }
+
+    /// Whether a row of the targets (counted over all graphs) belongs to a part; always, where whole graphs are split.
+    pub fn belongs(&self, part: Part, row: usize) -> bool {
+        !self.splits_rows() || self.split.name(row) == part.name()
+    }
+
+    /// Whether rows of the targets are split, not whole graphs.
+    pub(crate) fn splits_rows(&self) -> bool {
+        self.split.level != Level::Graph && self.split.level == self.shape.target.level
+    }
+
+    /// Number of labels present in a part.
+    pub fn labels(&self, part: Part) -> usize {
+        let Some(target) = self.graphs.target() else { return 0 };
+        let columns = self.shape.target.columns.len();
+        self.graphs_of(part)
+            .into_iter()
+            .flat_map(|graph| self.graphs.row_range(self.shape.target.level, graph))
+            .filter(|&row| self.belongs(part, row))
+            .flat_map(|row| row * columns..(row + 1) * columns)
+            .filter(|&at| target.get(at).is_some())
+            .count()
+    }
+
+    /// Mean and deviation of each column over the training part.
+    fn target_scaling(&self) -> Vec<(f64, f64)> {
+        let Some(target) = self.graphs.target() else { return Vec::new() };
+        let columns = self.shape.target.columns.len();
+        let rows: Vec<usize> = self
+            .graphs_of(Part::Train)
+            .into_iter()
+            .flat_map(|graph| self.graphs.row_range(self.shape.target.level, graph))
+            .filter(|&row| self.belongs(Part::Train, row))
+            .collect();
+        (0..columns)
+            .map(|column| {
+                let values = || rows.iter().filter_map(|row| target.get(row * columns + column));
+                let count = values().count().max(1) as f64;
+                let mean = values().sum::<f64>() / count;
+                let deviation = (values().map(|v| (v - mean).powi(2)).sum::<f64>() / count).sqrt();
+                (mean, if deviation > 0.0 { deviation } else { 1.0 })
+            })
+            .collect()
+    }
+
+    /// Turns outputs on the training scale into those on the data's.
+    pub fn unscale(&self, outputs: &mut [f32]) {
+        unscale(&self.scaling, outputs);
+    }
+}
+
+/// Turns outputs on the training scale into those on the data's.
+pub fn unscale(scaling: &[(f64, f64)], outputs: &mut [f32]) {
+    if !scaling.is_empty() {
+        for row in outputs.chunks_exact_mut(scaling.len()) {
+            for (value, (mean, deviation)) in row.iter_mut().zip(scaling) {
+                *value = (f64::from(*value) * deviation + mean) as f32;
+            }
+        }
+    }
+}
+
+fn new_split(dataset: &Dataset, config: &Config) -> Result<Splits> {
+    let names = Part::ALL.map(Part::name);
+    let shares = names.iter().zip(config.data.split).map(|(name, share)| ((*name).to_owned(), share)).collect();
+    let plan = SplitPlan {
+        by: SplitBy::Random,
+        parts: Parts::Shares(shares),
+        level: usual_level(dataset),
+        seed: config.data.split_seed,
+    };
+    Ok(make_split(dataset, &plan)?)
+}
