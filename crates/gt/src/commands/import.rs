@@ -16,7 +16,7 @@ pub struct Arguments {
     checkpoint: PathBuf,
     /// The model file to write, safetensors
     out: PathBuf,
-    /// Configuration of the model, TOML; of its keys only those of [model] matter
+    /// Configuration of the model, TOML; only its section `model` matters
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
     /// Set a key of the configuration, such as `model.encoding=laplacian`
