@@ -1,0 +1,240 @@
+//! Runs: learning, stopping, going on with the same bytes, damage, presets.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gt_data::{Dataset, SbmSet, SbmSizes};
+use gt_graph::{
+    FeatureLayout, FeatureRows, GraphParts, GraphStore, Layout, Level, TargetKind, TargetLayout, TargetRows,
+};
+use gt_models::{Config, ModelHeader, Preset, PublishedSet};
+use gt_nn::cpu::Isa;
+use gt_train::{EpochRecord, Observer, Outcome, Part, RunDirectory, Stop, Task, Training};
+
+/// Interrupts after a number of batches.
+struct Interrupter<'a> {
+    flag: &'a AtomicBool,
+    after: usize,
+    notes: Vec<String>,
+    epochs: Vec<EpochRecord>,
+}
+
+impl Observer for Interrupter<'_> {
+    fn batch(&mut self, _: usize, _: usize, _: usize, _: f64) {
+        self.after = self.after.saturating_sub(1);
+        if self.after == 0 {
+            self.flag.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn epoch(&mut self, record: &EpochRecord) {
+        self.epochs.push(record.clone());
+    }
+
+    fn note(&mut self, text: &str) {
+        self.notes.push(text.to_owned());
+    }
+}
+
+fn clusters() -> Dataset {
+    SbmSet::Cluster.generate(5, SbmSizes { train: 12, val: 4, test: 4 }).unwrap()
+}
+
+const SMALL: &str = "[model]\nlayers = 2\nwidth = 16\nheads = 4\nencoding = \"laplacian\"\nencoding_size = 3\ndropout = 0.1\ninput_dropout = 0.1\n\
+                     [optimizer]\nlr = 3e-3\n[schedule]\npatience = 1\n[train]\nbatch = 4\nepochs = 3\n";
+
+fn config(settings: &[&str]) -> Config {
+    Config::from_toml_with(SMALL, &settings.iter().map(|s| s.to_string()).collect::<Vec<_>>()).unwrap()
+}
+
+/// One sitting; interrupted after some batches, if any.
+fn sit(dataset: &Dataset, config: &Config, folder: &Path, after: usize) -> (Outcome, Vec<String>, Vec<EpochRecord>) {
+    let task = Task::new(dataset, config, None).unwrap();
+    let run = RunDirectory::open(folder).unwrap();
+    let flag = AtomicBool::new(false);
+    let after = if after == 0 { usize::MAX } else { after };
+    let mut observer = Interrupter { flag: &flag, after, notes: vec![], epochs: vec![] };
+    let training = Training::new(&task, config, &run, &mut observer).unwrap();
+    let outcome = training.run(&flag, &mut observer).unwrap();
+    (outcome, observer.notes, observer.epochs)
+}
+
+fn file(folder: &Path, name: &str) -> Vec<u8> {
+    std::fs::read(folder.join(name)).unwrap()
+}
+
+#[test]
+fn a_run_stopped_after_any_step_ends_with_the_same_bytes() {
+    let dataset = clusters();
+    for settings in [&[][..], &["train.accumulate=2"], &["model.norm=layer", "optimizer.name=adamw"]] {
+        let config = config(settings);
+        let whole = tempfile::tempdir().unwrap();
+        let (outcome, ..) = sit(&dataset, &config, whole.path(), 0);
+        assert_eq!((outcome.stop, outcome.epochs), (Stop::Epochs, 3));
+        let metrics: Vec<EpochRecord> = RunDirectory::open(whole.path()).unwrap().history().unwrap();
+        for first in 1..=9 {
+            let folder = tempfile::tempdir().unwrap();
+            let (stopped, ..) = sit(&dataset, &config, folder.path(), first);
+            let mut last = stopped;
+            // Every sitting after the first is stopped after two batches, until the end is reached.
+            let mut sittings = 1;
+            while last.stop == Stop::Interrupted {
+                (last, ..) = sit(&dataset, &config, folder.path(), 2);
+                sittings += 1;
+                assert!(sittings < 20);
+            }
+            assert_eq!(last.weights, outcome.weights, "{settings:?}, first stop after {first}");
+            for name in ["model.safetensors", "best.safetensors"] {
+                assert!(file(folder.path(), name) == file(whole.path(), name), "{name}, first stop after {first}");
+            }
+            let history = RunDirectory::open(folder.path()).unwrap().history().unwrap();
+            for (a, b) in history.iter().zip(&metrics) {
+                assert_eq!((a.epoch, a.lr, &a.train, &a.val, &a.test), (b.epoch, b.lr, &b.train, &b.val, &b.test));
+            }
+            assert_eq!(history.len(), 3);
+        }
+    }
+}
+
+#[test]
+fn the_number_of_threads_changes_nothing_and_the_seed_does() {
+    let dataset = clusters();
+    let weights = |threads: usize, seed: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let config = config(&[seed, "train.epochs=2"]);
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| sit(&dataset, &config, folder.path(), 0)).0.weights
+    };
+    let one = weights(1, "train.seed=41");
+    assert_eq!(weights(3, "train.seed=41"), one);
+    assert_ne!(weights(1, "train.seed=95"), one);
+}
+
+#[test]
+fn a_damaged_newest_checkpoint_falls_back_to_the_one_before_and_says_so() {
+    let dataset = clusters();
+    let config = config(&[]);
+    let whole = tempfile::tempdir().unwrap();
+    let (outcome, ..) = sit(&dataset, &config, whole.path(), 0);
+    let folder = tempfile::tempdir().unwrap();
+    sit(&dataset, &config, folder.path(), 2);
+    sit(&dataset, &config, folder.path(), 2);
+    let checkpoints = folder.path().join("checkpoint");
+    let mut names: Vec<_> = std::fs::read_dir(&checkpoints).unwrap().map(|e| e.unwrap().path()).collect();
+    names.sort();
+    assert_eq!(names.len(), 2);
+    let model = names[1].join("model.safetensors");
+    let mut bytes = std::fs::read(&model).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&model, bytes).unwrap();
+    let (last, notes, _) = sit(&dataset, &config, folder.path(), 0);
+    assert!(notes[0].contains("model.safetensors is damaged; taking the one before"), "{notes:?}");
+    assert!(notes[1].contains("after 0 epochs and 2 batches"), "{notes:?}");
+    assert_eq!(last.weights, outcome.weights);
+}
+
+#[test]
+fn two_processes_cannot_write_one_directory() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = RunDirectory::open(folder.path()).unwrap();
+    let error = RunDirectory::open(folder.path()).unwrap_err().to_string();
+    assert!(error.ends_with("another process is training in it"), "{error}");
+    drop(first);
+    RunDirectory::open(folder.path()).unwrap();
+}
+
+/// Rings whose target is linear in their size, far from 0.
+fn rings(count: usize) -> Dataset {
+    let layout = Layout {
+        node: FeatureLayout { categorical: 1, ..Default::default() },
+        edge: FeatureLayout::default(),
+        target: Some(TargetLayout { level: Level::Graph, kind: TargetKind::Float, columns: 1 }),
+    };
+    let mut store = GraphStore::new(layout.clone());
+    for number in 0..count {
+        let n = 3 + number % 9;
+        let src: Vec<u32> = (0..n as u32).collect();
+        let dst: Vec<u32> = (0..n as u32).map(|v| (v + 1) % n as u32).collect();
+        let kinds: Vec<u32> = (0..n).map(|v| u32::from(v == 0)).collect();
+        store
+            .push(GraphParts {
+                num_nodes: n,
+                src: &src,
+                dst: &dst,
+                node: FeatureRows { categorical: &kinds, ..Default::default() },
+                target: Some(TargetRows::Float(&[500.0 + 30.0 * n as f32])),
+                ..Default::default()
+            })
+            .unwrap();
+    }
+    Dataset::new(gt_data::Schema::unnamed(&layout), store).unwrap()
+}
+
+#[test]
+fn standardised_targets_are_undone_in_scores_and_kept_in_the_model() {
+    let dataset = rings(60);
+    let settings =
+        ["data.standardize=true", "model.encoding=none", "train.epochs=12", "model.dropout=0", "model.input_dropout=0"];
+    let config = config(&settings);
+    let folder = tempfile::tempdir().unwrap();
+    let (outcome, _, epochs) = sit(&dataset, &config, folder.path(), 0);
+    let (_, test) = outcome.last.iter().find(|(part, _)| *part == Part::Test).unwrap();
+    // The deviation of the targets is about 77; without scaling nothing would come near 500 in 12 epochs.
+    assert!(test.metric.exact < 60.0, "{:?}", test.metric);
+    assert!(epochs.last().unwrap().train.loss.exact < 0.8);
+    let (header, _) = ModelHeader::open(&file(folder.path(), "model.safetensors"), Isa::detect()).unwrap();
+    let (mean, deviation) = header.scaling[0];
+    assert!((mean - 710.0).abs() < 30.0 && (deviation - 77.0).abs() < 10.0, "{:?}", header.scaling);
+    assert_eq!(header.config, config);
+}
+
+#[test]
+fn training_learns() {
+    let dataset = SbmSet::Cluster.generate(5, SbmSizes { train: 60, val: 10, test: 10 }).unwrap();
+    let settings = ["train.epochs=10", "schedule.name=constant", "model.dropout=0", "model.input_dropout=0"];
+    let folder = tempfile::tempdir().unwrap();
+    let (outcome, _, epochs) = sit(&dataset, &config(&settings), folder.path(), 0);
+    let (first, last) = (&epochs[0].train.loss, &epochs.last().unwrap().train.loss);
+    assert!(last.exact < first.exact - 0.1, "{first:?} to {last:?}");
+    // Six classes: chance is 17 %.
+    assert!(outcome.last[2].1.metric.exact > 30.0, "{:?}", outcome.last[2]);
+}
+
+#[test]
+fn a_loss_that_is_not_finite_names_the_graphs_and_keeps_the_checkpoint() {
+    let dataset = rings(20);
+    let config = config(&[
+        "optimizer.lr=1e30",
+        "model.encoding=none",
+        "schedule.name=constant",
+        "model.norm=none",
+        "train.loss=mse",
+    ]);
+    let task = Task::new(&dataset, &config, None).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let run = RunDirectory::open(folder.path()).unwrap();
+    let flag = AtomicBool::new(false);
+    let mut observer = Interrupter { flag: &flag, after: usize::MAX, notes: vec![], epochs: vec![] };
+    let training = Training::new(&task, &config, &run, &mut observer).unwrap();
+    let error = training.run(&flag, &mut observer).unwrap_err().to_string();
+    assert!(error.contains("is not finite (graphs "), "{error}");
+}
+
+#[test]
+fn every_preset_trains_two_steps() {
+    for preset in Preset::all() {
+        let dataset = match preset.set {
+            PublishedSet::Cluster => SbmSet::Cluster.generate(1, SbmSizes { train: 2, val: 1, test: 1 }).unwrap(),
+            PublishedSet::Pattern => SbmSet::Pattern.generate(1, SbmSizes { train: 2, val: 1, test: 1 }).unwrap(),
+            PublishedSet::Zinc => rings(10),
+        };
+        let mut config = preset.config();
+        config.train.batch = 1;
+        config.train.epochs = 1;
+        let folder = tempfile::tempdir().unwrap();
+        let (outcome, ..) = sit(&dataset, &config, folder.path(), 2);
+        assert!(outcome.weights.len() == 64, "{}", preset.name());
+        assert!(file(folder.path(), "model.safetensors").len() > 2_000_000, "{}", preset.name());
+    }
+}
