@@ -246,3 +246,41 @@ fn an_instruction_set_that_is_not_there_is_said() {
     assert!(text.contains("GT_SIMD: there is no instruction set `sse9`"), "{text}");
     assert_eq!(output.status.code(), Some(0), "{text}");
 }
+
+#[test]
+fn a_run_trains_is_refused_twice_and_scores_the_same_again() {
+    let place = Place::new();
+    place.done("data sbm cluster --out c.parquet --train 6 --val 2 --test 2");
+    let small = "--set model.layers=1 --set model.width=8 --set model.heads=2 --set train.epochs=2 --set train.batch=2";
+    let line = place.done(&format!("train --data c.parquet --out run --json {small}"));
+    let result: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!((&result["epochs"], &result["stop"]), (&Value::from(2), &Value::from("epochs")));
+    for name in ["config.toml", "model.safetensors", "best.safetensors", "metrics.jsonl"] {
+        assert!(place.path("run").join(name).exists(), "{name}");
+    }
+    let line = place.done("eval run --data c.parquet --split test --json");
+    let scores: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(scores["paper"], result["last"]["test"]["paper"]);
+    assert_eq!(scores["exact"], result["last"]["test"]["exact"]);
+    assert_eq!((&scores["metric"], &scores["graphs"]), (&Value::from("accuracy"), &Value::from(2)));
+    let complaint = place.refused("train --data c.parquet --out run");
+    assert!(complaint.contains("a run has begun there; --resume goes on with it"), "{complaint}");
+    // A finished run has nothing left to do and says the same again.
+    let again: Value = serde_json::from_str(&place.done("train --out run --resume --json")).unwrap();
+    assert_eq!(again["weights_sha256"], result["weights_sha256"]);
+    place.write(
+        "other.jsonl",
+        "{\"num_nodes\": 2, \"node_feat\": [[1], [2]], \"edge_index\": [[0, 1], [1, 0]], \"y\": [0.5]}\n",
+    );
+    let complaint = place.refused("eval run --data other.jsonl");
+    let expected =
+        "other.jsonl: the data cannot be used: its targets are 1 float of graphs, the model predicts 1 class of nodes";
+    assert!(complaint.contains(expected), "{complaint}");
+    assert!(place.refused("eval nothing").contains("nothing: "));
+    assert!(place.refused("train --preset zink").contains("there is no preset `zink`"));
+    assert!(place.refused("train --preset zinc").contains("there is no data"));
+    let shown = place.done("config show --preset pattern-full-none-ln --set optimizer.lr=1e-3");
+    place.write("mine.toml", &shown);
+    assert_eq!(place.done("config check mine.toml"), "the configuration is fine\n");
+    assert!(place.refused("config check mine.toml --set model.heads=3").contains("3 heads do not divide the width 80"));
+}

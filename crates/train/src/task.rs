@@ -4,8 +4,8 @@ use std::path::Path;
 
 use gt_data::{Dataset, Parts, Schema, SplitBy, SplitPlan, Splits, make_split, usual_level};
 use gt_graph::{GraphStore, Level, TargetKind};
-use gt_models::Config;
 use gt_models::config::{Columns, DataShape, Graph, TargetShape};
+use gt_models::{Config, ModelHeader};
 use gt_nn::cpu::Edges;
 use gt_nn::{Loss, Network};
 
@@ -86,8 +86,31 @@ impl Task {
     /// # Errors
     /// If data and configuration do not fit, or a part has no labels.
     pub fn new(dataset: &Dataset, config: &Config, cache: Option<&Path>) -> Result<Self> {
+        let mut task = Self::build(dataset, config, shape_of(dataset.schema())?, cache)?;
+        for part in [Part::Train, Part::Val] {
+            if task.labels(part) == 0 {
+                return Err(TrainError::Data(format!("its part `{}` has no labels", part.name())));
+            }
+        }
+        if config.data.standardize && task.shape.target.kind == TargetKind::Float {
+            task.scaling = task.target_scaling();
+        }
+        Ok(task)
+    }
+
+    /// Makes a data set ready for a model that is trained already.
+    ///
+    /// # Errors
+    /// If its columns are not those that the model was trained on, or values lie beyond the model's vocabularies.
+    pub fn for_model(dataset: &Dataset, header: &ModelHeader, cache: Option<&Path>) -> Result<Self> {
+        check_columns(&shape_of(dataset.schema())?, &header.data)?;
+        let mut task = Self::build(dataset, &header.config, header.data.clone(), cache)?;
+        task.scaling.clone_from(&header.scaling);
+        Ok(task)
+    }
+
+    fn build(dataset: &Dataset, config: &Config, shape: DataShape, cache: Option<&Path>) -> Result<Self> {
         let schema = dataset.schema().clone();
-        let shape = shape_of(&schema)?;
         let network = config.network(&shape)?;
         let loss = config.loss(&shape)?;
         let content = gt_data::content_hash(dataset.graphs());
@@ -98,27 +121,8 @@ impl Task {
             None => new_split(dataset, config)?,
         };
         let edges = if config.model.graph == Graph::Full { Edges::Full } else { Edges::Sparse };
-        let mut task = Self {
-            schema,
-            shape,
-            network,
-            loss,
-            metric: Metric::of(loss),
-            edges,
-            graphs,
-            scaling: Vec::new(),
-            content,
-            split,
-        };
-        for part in [Part::Train, Part::Val] {
-            if task.labels(part) == 0 {
-                return Err(TrainError::Data(format!("its part `{}` has no labels", part.name())));
-            }
-        }
-        if config.data.standardize && task.shape.target.kind == TargetKind::Float {
-            task.scaling = task.target_scaling();
-        }
-        Ok(task)
+        let (metric, scaling) = (Metric::of(loss), Vec::new());
+        Ok(Self { schema, shape, network, loss, metric, edges, graphs, scaling, content, split })
     }
 
     /// Numbers per row that the network predicts.
@@ -181,6 +185,49 @@ impl Task {
     /// Turns outputs on the training scale into those on the data's.
     pub fn unscale(&self, outputs: &mut [f32]) {
         unscale(&self.scaling, outputs);
+    }
+}
+
+/// Compares the columns of a data set with those of a model: as many of each kind, no vocabulary larger.
+fn check_columns(data: &DataShape, model: &DataShape) -> Result<()> {
+    let fail = |message: String| Err(TrainError::Data(message));
+    for (what, data, model) in [("node", &data.node, &model.node), ("edge", &data.edge, &model.edge)] {
+        let kinds = [
+            ("categorical", data.categorical.len(), model.categorical.len()),
+            ("continuous", data.continuous, model.continuous),
+            ("multi-hot", usize::from(data.multi_hot.is_some()), usize::from(model.multi_hot.is_some())),
+        ];
+        for (kind, found, expected) in kinds {
+            if found != expected {
+                return fail(format!("it has {found} {kind} {what} columns, the model was trained on {expected}"));
+            }
+        }
+        let sizes = data.categorical.iter().zip(&model.categorical).chain(data.multi_hot.iter().zip(&model.multi_hot));
+        for (column, (found, known)) in sizes.enumerate() {
+            if found > known {
+                let value = found - 1;
+                return fail(format!(
+                    "{what} column {column} holds the value {value}, the model knows 0 to {}",
+                    known - 1
+                ));
+            }
+        }
+    }
+    let (found, expected) = (&data.target, &model.target);
+    if (found.level, found.kind, found.columns.len()) != (expected.level, expected.kind, expected.columns.len()) {
+        return fail(format!(
+            "its targets are {} {} of {}s, the model predicts {} {} of {}s",
+            found.columns.len(),
+            found.kind.name(),
+            found.level,
+            expected.columns.len(),
+            expected.kind.name(),
+            expected.level
+        ));
+    }
+    match found.columns.iter().zip(&expected.columns).find(|(found, known)| found > known) {
+        Some((found, known)) => fail(format!("its targets have {found} classes, the model knows {known}")),
+        None => Ok(()),
     }
 }
 

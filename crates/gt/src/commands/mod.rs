@@ -4,6 +4,7 @@ mod bench;
 mod config;
 mod convert;
 mod encode;
+mod eval;
 mod fetch;
 mod import;
 mod info;
@@ -30,6 +31,8 @@ pub enum Command {
     Encode(encode::Arguments),
     /// Train a model; without any file, a small one on a small CLUSTER set
     Train(Box<train::Arguments>),
+    /// Score a trained model on a part of a data set
+    Eval(eval::Arguments),
     /// Show or check a configuration
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -63,6 +66,7 @@ impl Command {
             Command::Data(DataCommand::Info(arguments)) => arguments.run(),
             Command::Encode(arguments) => arguments.run(),
             Command::Train(arguments) => arguments.run(),
+            Command::Eval(arguments) => arguments.run(),
             Command::Config(command) => command.run(),
             Command::Import(arguments) => arguments.run(),
             Command::Bench(arguments) => arguments.run(),

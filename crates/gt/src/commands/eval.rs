@@ -1,0 +1,102 @@
+//! `gt eval`
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, anyhow, ensure};
+use clap::{Args, ValueEnum};
+use gt_models::{Config, ModelHeader};
+use gt_nn::cpu::{Engine, Isa};
+use gt_train::{Part, Scores, Task, evaluate};
+use serde::Serialize;
+
+use crate::console;
+
+/// Score a trained model on a part of a data set, in both metric forms.
+#[derive(Args)]
+pub struct Arguments {
+    /// Directory of a run, or a model file
+    model: PathBuf,
+    /// Data set [default: the one of the run]
+    #[arg(long, value_name = "FILE")]
+    data: Option<PathBuf>,
+    /// Which part
+    #[arg(long, value_enum, default_value_t = PartName::Test)]
+    split: PartName,
+    /// The model with the best validation loss instead of the last one
+    #[arg(long)]
+    best: bool,
+    /// Print one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PartName {
+    Train,
+    Val,
+    Test,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    split: &'static str,
+    metric: &'static str,
+    paper: Option<f64>,
+    exact: Option<f64>,
+    loss: f64,
+    graphs: usize,
+    #[serde(flatten)]
+    others: &'a std::collections::BTreeMap<String, f64>,
+}
+
+impl Arguments {
+    pub fn run(self) -> Result<()> {
+        let (header, mut engine) = open(&self.model, self.best)?;
+        let mut config: Config = header.config.clone();
+        if let Some(file) = &self.data {
+            config.data.file =
+                file.to_str().ok_or_else(|| anyhow!("{}: the name is no Unicode text", file.display()))?.to_owned();
+        }
+        let (dataset, file) = super::train::data(&config)?;
+        let task = Task::for_model(&dataset, &header, file.as_deref()).map_err(|e| match &file {
+            Some(file) => anyhow!("{}: {e}", file.display()),
+            None => e.into(),
+        })?;
+        let part = match self.split {
+            PartName::Train => Part::Train,
+            PartName::Val => Part::Val,
+            PartName::Test => Part::Test,
+        };
+        ensure!(task.labels(part) > 0, "the part `{}` has no labels", part.name());
+        let scores: Scores = evaluate(&mut engine, &task, part, config.train.batch)?;
+        let graphs = task.graphs_of(part).len();
+        if self.json {
+            let finite = |value: f64| value.is_finite().then_some(value);
+            return console::print_json(&Line {
+                split: part.name(),
+                metric: task.metric.name(),
+                paper: finite(scores.metric.paper),
+                exact: finite(scores.metric.exact),
+                loss: scores.loss.exact,
+                graphs,
+                others: &scores.others,
+            });
+        }
+        let mut text = format!("{} of {graphs} graphs\n", part.name());
+        text +=
+            &format!("{:18} {:.6} (paper form {:.6})\n", task.metric.name(), scores.metric.exact, scores.metric.paper);
+        text += &format!("{:18} {:.6} (paper form {:.6})\n", "loss", scores.loss.exact, scores.loss.paper);
+        scores.others.iter().for_each(|(name, value)| text += &format!("{name:18} {value:.6}\n"));
+        console::print(&text)
+    }
+}
+
+/// The model of a run directory or file.
+pub fn open(path: &Path, best: bool) -> Result<(ModelHeader, Engine<f32>)> {
+    let file = match path.is_dir() {
+        true => path.join(if best { "best.safetensors" } else { "model.safetensors" }),
+        false => path.to_owned(),
+    };
+    let bytes = std::fs::read(&file).map_err(|e| anyhow!("{}: {e}", file.display()))?;
+    ModelHeader::open(&bytes, Isa::detect()).map_err(|e| anyhow!("{}: {e}", file.display()))
+}
