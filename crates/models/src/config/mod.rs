@@ -101,7 +101,7 @@ impl Config {
         Ok(config)
     }
 
-    /// The complete configuration, every key with its value.
+    /// The configuration as text. Keys that follow the variant or the data are left out, unless they are set.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a configuration is plain data")
     }
