@@ -5,7 +5,8 @@
 //! * [`graph`]: graphs, batches and positional encodings;
 //! * [`data`]: data sets, files, generators, splits and downloads;
 //! * [`nn`]: the engine: kernels with explicit backward, losses, optimisers;
-//! * [`models`]: the Graph Transformer's published configurations, first values and parameter names.
+//! * [`models`]: configurations, the Graph Transformer's first values and parameter names, model files;
+//! * [`train`]: training, metrics, checkpoints, evaluation.
 //!
 //! ```
 //! use graph_transformer::data::{SbmSet, SbmSizes};
@@ -22,3 +23,4 @@ pub use gt_data as data;
 pub use gt_graph as graph;
 pub use gt_models as models;
 pub use gt_nn as nn;
+pub use gt_train as train;

@@ -1,7 +1,7 @@
 //! The published configurations of the Graph Transformer: ten layers, eight heads, about half a million parameters.
 
 use gt_graph::{Level, TargetKind};
-use gt_nn::{Loss, Network, Norm};
+use gt_nn::{Network, Norm};
 
 use crate::Config;
 use crate::config::{Columns, DataShape, Encoding, TargetShape};
@@ -78,7 +78,7 @@ impl PublishedSet {
     }
 
     /// Eigenvectors per node.
-    pub fn laplacian_width(self) -> usize {
+    fn laplacian_width(self) -> usize {
         match self {
             PublishedSet::Zinc => 8,
             PublishedSet::Pattern => 2,
@@ -94,11 +94,6 @@ impl PublishedSet {
             (PublishedSet::Cluster, false) => 32,
             (_, true) => 10,
         }
-    }
-
-    /// What is minimised.
-    pub fn loss(self) -> Loss {
-        self.config(PublishedEncoding::None).loss(&self.shape()).expect("the published losses fit their data")
     }
 }
 

@@ -14,7 +14,10 @@ use crate::error::{Result, TrainError};
 
 /// Gives the graphs the encoding that the configuration asks for. `data` is the file they came from; what has to be computed is kept in a folder
 /// `.gt-cache` beside it, named by the graphs' content, and found there the next time.
-pub(crate) fn ensure(graphs: &mut GraphStore, config: &Config, content: &str, data: Option<&Path>) -> Result<()> {
+///
+/// # Errors
+/// If an iterative solver does not converge.
+pub fn ensure_encodings(graphs: &mut GraphStore, config: &Config, data: Option<&Path>) -> Result<()> {
     let width = config.model.encoding_size;
     let there = graphs.encodings();
     let complete = match config.model.encoding {
@@ -26,7 +29,7 @@ pub(crate) fn ensure(graphs: &mut GraphStore, config: &Config, content: &str, da
     if complete {
         return Ok(());
     }
-    let cache = data.map(|file| cache_file(file, config, content));
+    let cache = data.map(|file| cache_file(file, config, &gt_data::content_hash(graphs)));
     let kept = cache.as_deref().and_then(|file| read(file, config, graphs.num_nodes()));
     let fresh = kept.is_none();
     let encodings = match kept {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use gt_data::DataError;
-use gt_models::{ConfigError, ModelFileError};
+use gt_models::ConfigError;
 
 /// Why a run could not start, go on, or be used.
 #[derive(Debug, thiserror::Error)]
@@ -17,14 +17,6 @@ pub enum TrainError {
     /// The data cannot be used for this.
     #[error("the data cannot be used: {0}")]
     Data(String),
-    /// A model file cannot be used.
-    #[error("{}: {source}", path.display())]
-    Model {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: ModelFileError,
-    },
     /// A run directory cannot be used.
     #[error("{}: {message}", path.display())]
     Run {

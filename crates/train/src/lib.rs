@@ -11,6 +11,7 @@ mod schedule;
 mod task;
 mod training;
 
+pub use encodings::ensure_encodings;
 pub use error::{Result, TrainError};
 pub use evaluate::{Scores, evaluate};
 pub use run::RunDirectory;

@@ -9,6 +9,7 @@ use gt_models::{Config, ModelHeader};
 use gt_nn::cpu::Edges;
 use gt_nn::{Loss, Network};
 
+use crate::encodings::ensure_encodings;
 use crate::error::{Result, TrainError};
 use crate::metrics::Metric;
 
@@ -56,8 +57,6 @@ pub struct Task {
     pub graphs: GraphStore,
     /// Mean and deviation of each target in the training part; empty where targets stay as they are.
     pub scaling: Vec<(f64, f64)>,
-    /// SHA-256 of the graphs.
-    pub content: String,
     split: Splits,
 }
 
@@ -113,16 +112,15 @@ impl Task {
         let schema = dataset.schema().clone();
         let network = config.network(&shape)?;
         let loss = config.loss(&shape)?;
-        let content = gt_data::content_hash(dataset.graphs());
         let mut graphs = dataset.graphs().clone();
-        crate::encodings::ensure(&mut graphs, config, &content, cache)?;
+        ensure_encodings(&mut graphs, config, cache)?;
         let split = match dataset.split() {
             Some(split) => split.clone(),
             None => new_split(dataset, config)?,
         };
         let edges = if config.model.graph == Graph::Full { Edges::Full } else { Edges::Sparse };
         let (metric, scaling) = (Metric::of(loss), Vec::new());
-        Ok(Self { schema, shape, network, loss, metric, edges, graphs, scaling, content, split })
+        Ok(Self { schema, shape, network, loss, metric, edges, graphs, scaling, split })
     }
 
     /// Numbers per row that the network predicts.

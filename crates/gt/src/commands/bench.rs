@@ -6,7 +6,6 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use gt_data::{SbmSet, SbmSizes};
-use gt_graph::encoding::{Coordinates, Encodings, Laplacian, encode_all};
 use gt_graph::{
     FeatureLayout, FeatureRows, GraphBatch, GraphParts, GraphStore, Layout, Level, TargetKind, TargetLayout, TargetRows,
 };
@@ -117,11 +116,12 @@ impl Arguments {
 
     fn published(&self, set: PublishedSet, graph: GraphKind) -> Result<Job> {
         let size = set.batch_size(graph == GraphKind::Full);
-        let store = match &self.data {
-            Some(file) => encoded(gt_data::read(file)?.graphs().clone(), set)?,
-            None => encoded(synthetic(set, 4 * size)?, set)?,
+        let mut store = match &self.data {
+            Some(file) => gt_data::read(file)?.graphs().clone(),
+            None => synthetic(set, 4 * size)?,
         };
         let mut config = set.config(PublishedEncoding::Laplacian);
+        gt_train::ensure_encodings(&mut store, &config, None)?;
         config.model.layers = self.layers.unwrap_or(config.model.layers);
         let network = config.network(&set.shape())?;
         Ok(Job { network, loss: config.loss(&set.shape())?, store, size })
@@ -224,16 +224,6 @@ fn linear_flops(network: &Network, batch: &GraphBatch, edges: usize, train: bool
         input = width as f64;
     }
     attention + halves + passes * (head + 2.0 * n * network.node.laplacian as f64 * d)
-}
-
-fn encoded(mut store: GraphStore, set: PublishedSet) -> Result<GraphStore> {
-    let width = set.laplacian_width();
-    if store.encodings().laplacian.as_ref().is_none_or(|l| l.width != width) {
-        let values =
-            encode_all(&Laplacian::new(width), &store).map_err(|(graph, e)| anyhow::anyhow!("graph {graph}: {e}"))?;
-        store.set_encodings(Encodings { laplacian: Some(Coordinates { width, values }), ..Default::default() })?;
-    }
-    Ok(store)
 }
 
 /// Graphs of the published sizes.

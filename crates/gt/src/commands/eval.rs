@@ -54,8 +54,7 @@ impl Arguments {
         let (header, mut engine) = open(&self.model, self.best)?;
         let mut config: Config = header.config.clone();
         if let Some(file) = &self.data {
-            config.data.file =
-                file.to_str().ok_or_else(|| anyhow!("{}: the name is no Unicode text", file.display()))?.to_owned();
+            config.data.file = super::train::text(file)?;
         }
         let (dataset, file) = super::train::data(&config)?;
         let task = Task::for_model(&dataset, &header, file.as_deref()).map_err(|e| match &file {

@@ -184,7 +184,8 @@ struct BestLine {
     test: Option<Value>,
 }
 
-fn text(path: &Path) -> Result<String> {
+/// A file's name as configurations hold it.
+pub fn text(path: &Path) -> Result<String> {
     path.to_str().map(str::to_owned).ok_or_else(|| anyhow!("{}: the name is no Unicode text", path.display()))
 }
 
