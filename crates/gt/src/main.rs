@@ -2,6 +2,7 @@
 
 mod commands;
 mod console;
+mod device;
 mod progress;
 mod threads;
 
@@ -34,6 +35,10 @@ fn main() -> ExitCode {
         Err(error) if error.is::<commands::Interrupted>() => {
             eprintln!("{error}");
             ExitCode::from(130)
+        }
+        Err(error) if error.is::<commands::CheckFailed>() => {
+            eprintln!("{error}");
+            ExitCode::from(1)
         }
         Err(error) => {
             eprintln!("error: {error}");

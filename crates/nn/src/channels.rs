@@ -2,7 +2,7 @@
 //!
 //! Files and models number channels head by head: channel `c` of head `h` is `h·d_k + c`. The engine interleaves heads,
 //! `c·H + h`, so that a register holds the same channel of several heads and their dot products need no sums across lanes. Heads are padded to 1, 2, 4,
-//! 8 or a multiple of 16, channels to whole registers; padding carries zeros through every operation. So any width and number
+//! 8, 16 or a multiple of 32, channels to whole registers; padding carries zeros through every operation. So any width and number
 //! of heads runs on the same kernels.
 
 /// Numbers in a register; widths are padded to multiples of it.
@@ -29,7 +29,8 @@ impl Channels {
     /// If `heads` does not divide `width`, or one of them is 0; configurations are checked before.
     pub fn new(width: usize, heads: usize) -> Self {
         assert!(heads > 0 && width > 0 && width.is_multiple_of(heads), "{heads} heads must divide the width {width}");
-        let padded_heads = if heads <= LANES { heads.next_power_of_two() } else { padded(heads) };
+        // On a card a lane holds every 32nd channel, which must be of one head, or of every 32nd head.
+        let padded_heads = if heads <= LANES { heads.next_power_of_two() } else { heads.next_multiple_of(2 * LANES) };
         // With few heads, several channels share a register.
         let per_register = (LANES / padded_heads).max(1);
         let padded_width = padded_heads * (width / heads).next_multiple_of(per_register);

@@ -1,13 +1,16 @@
 //! The engine: tile kernels with explicit backward, written once for two precisions and three instruction sets.
 
 mod channels;
+mod check;
 pub mod cpu;
+pub mod cuda;
 mod loss;
 mod network;
 mod parameters;
 mod real;
 
 pub use channels::Channels;
+pub use check::{CheckLine, check, tolerance};
 pub use loss::{Loss, loss_of};
 pub use network::{Clamp, Gate, Input, Jump, Network, Norm, Readout, Reads};
 pub use parameters::{Parameter, Parameters, Part, Role, Stream};

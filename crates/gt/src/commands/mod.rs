@@ -1,6 +1,7 @@
 //! The subcommands: each parses its arguments, checks them, and calls the layers below.
 
 mod bench;
+mod check;
 mod config;
 mod convert;
 mod encode;
@@ -12,6 +13,7 @@ mod sbm;
 mod split;
 mod train;
 
+pub use check::CheckFailed;
 pub use train::Interrupted;
 
 use std::path::Path;
@@ -40,6 +42,8 @@ pub enum Command {
     Import(import::Arguments),
     /// Time a training and an inference step of the published configurations
     Bench(bench::Arguments),
+    /// Is this device computing right?
+    Check(check::Arguments),
 }
 
 #[derive(Subcommand)]
@@ -70,6 +74,7 @@ impl Command {
             Command::Config(command) => command.run(),
             Command::Import(arguments) => arguments.run(),
             Command::Bench(arguments) => arguments.run(),
+            Command::Check(arguments) => arguments.run(),
         }
     }
 }

@@ -13,7 +13,7 @@ mod head;
 mod inference;
 mod input;
 mod layer_norm;
-mod norm;
+pub(crate) mod norm;
 mod peak;
 mod plan;
 mod product;
@@ -27,5 +27,6 @@ mod workspace;
 
 pub use adam::Adam;
 pub use engine::{Edges, Engine};
+pub(crate) use head::source_width;
 pub use peak::peak_gflops;
 pub use simd::Isa;

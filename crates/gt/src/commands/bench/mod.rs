@@ -1,0 +1,183 @@
+//! `gt bench`
+
+mod cpu;
+mod cuda;
+mod sets;
+
+use std::path::PathBuf;
+
+use anyhow::{Result, ensure};
+use clap::{Args, ValueEnum};
+use gt_graph::{GraphBatch, GraphStore, Level, TargetKind};
+use gt_models::config::{Columns, DataShape, TargetShape};
+use gt_models::{Config, PublishedEncoding, PublishedSet};
+use gt_nn::{Loss, Network};
+use serde::Serialize;
+
+use crate::device::{DeviceChoice, PrecisionName};
+use sets::{random_graph, synthetic};
+
+/// Time one training and one inference step of the published configurations.
+#[derive(Args)]
+pub struct Arguments {
+    /// Which configuration [default: the published three]; `large` is one random graph, 64 channels, 4 layers
+    #[arg(long)]
+    set: Option<Set>,
+    /// Sparse or fully connected graphs [default: both]
+    #[arg(long)]
+    graph: Option<GraphKind>,
+    /// Take batches from this data set instead of synthetic ones (with --set)
+    #[arg(long, value_name = "FILE", requires = "set")]
+    data: Option<PathBuf>,
+    /// Number of layers instead of the configuration's
+    #[arg(long, value_name = "N")]
+    layers: Option<usize>,
+    /// Nodes of the large graph
+    #[arg(long, default_value_t = 200_000, value_name = "N")]
+    nodes: usize,
+    /// Directed edges of the large graph
+    #[arg(long, default_value_t = 2_000_000, value_name = "N")]
+    edges: usize,
+    /// Let the large graph's edges carry features
+    #[arg(long)]
+    edge_features: bool,
+    /// Steps to time
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    steps: usize,
+    /// auto, cpu, cuda or cuda:N
+    #[arg(long, default_value = "cpu")]
+    device: DeviceChoice,
+    /// Precision of products on a card
+    #[arg(long, value_enum, default_value = "f32")]
+    precision: PrecisionName,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Set {
+    Zinc,
+    Pattern,
+    Cluster,
+    Large,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum GraphKind {
+    Sparse,
+    Full,
+}
+
+/// One line of output.
+#[derive(Serialize)]
+struct Line {
+    set: Set,
+    graph: GraphKind,
+    mode: &'static str,
+    device: &'static str,
+    threads: usize,
+    simd: &'static str,
+    precision: &'static str,
+    batch: usize,
+    nodes: usize,
+    edges: usize,
+    ms_median: f64,
+    ms_min: f64,
+    gflops: f64,
+    peak_gflops: f64,
+    peak_share: f64,
+    rss_mb: Option<u64>,
+}
+
+/// What is timed.
+struct Job {
+    network: Network,
+    loss: Loss,
+    store: GraphStore,
+    /// Graphs per batch.
+    size: usize,
+}
+
+impl Arguments {
+    pub fn run(self) -> Result<()> {
+        ensure!(self.steps > 0, "--steps must be at least 1");
+        ensure!(self.nodes > 0, "--nodes must be at least 1");
+        if self.set == Some(Set::Large) {
+            ensure!(self.graph != Some(GraphKind::Full), "the large graph is sparse");
+            return self.measure(Set::Large, GraphKind::Sparse, self.large()?);
+        }
+        for (set, published) in [
+            (Set::Zinc, PublishedSet::Zinc),
+            (Set::Pattern, PublishedSet::Pattern),
+            (Set::Cluster, PublishedSet::Cluster),
+        ] {
+            for graph in [GraphKind::Sparse, GraphKind::Full] {
+                if self.set.is_none_or(|s| s == set) && self.graph.is_none_or(|g| g == graph) {
+                    self.measure(set, graph, self.published(published, graph)?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn measure(&self, set: Set, graph: GraphKind, job: Job) -> Result<()> {
+        match self.device.open()? {
+            Some(device) => cuda::measure(&device, self.precision.precision(), self.steps, set, graph, job),
+            None => cpu::measure(self.steps, set, graph, job),
+        }
+    }
+
+    fn published(&self, set: PublishedSet, graph: GraphKind) -> Result<Job> {
+        let size = set.batch_size(graph == GraphKind::Full);
+        let mut store = match &self.data {
+            Some(file) => gt_data::read(file)?.graphs().clone(),
+            None => synthetic(set, 4 * size)?,
+        };
+        let mut config = set.config(PublishedEncoding::Laplacian);
+        gt_train::ensure_encodings(&mut store, &config, None)?;
+        config.model.layers = self.layers.unwrap_or(config.model.layers);
+        let network = config.network(&set.shape())?;
+        Ok(Job { network, loss: config.loss(&set.shape())?, store, size })
+    }
+
+    /// A random graph whose nodes are to be classified.
+    fn large(&self) -> Result<Job> {
+        let store = random_graph(self.nodes, self.edges, self.edge_features)?;
+        let mut config = Config::default();
+        config.model.layers = self.layers.unwrap_or(4);
+        let edge = if self.edge_features { vec![4] } else { vec![] };
+        let shape = DataShape {
+            node: Columns { categorical: vec![8], ..Default::default() },
+            edge: Columns { categorical: edge, ..Default::default() },
+            target: TargetShape { level: Level::Node, kind: TargetKind::Class, columns: vec![4] },
+        };
+        Ok(Job { network: config.network(&shape)?, loss: config.loss(&shape)?, store, size: 1 })
+    }
+}
+
+/// 2·in·out per row of every linear layer that is executed, three times that in training.
+fn linear_flops(network: &Network, batch: &GraphBatch, edges: usize, train: bool) -> f64 {
+    let d = network.channels.width() as f64;
+    let (n, e) = (batch.num_nodes() as f64, if network.edge_stream { edges as f64 } else { 0.0 });
+    let half = 2.0 * d * (d + 2.0 * d + 2.0 * d);
+    let layers = network.layers as f64;
+    // The last layer's edge output: computed in training (forward only), left out in inference.
+    let edge_halves = if train { 3.0 * (layers - 1.0) + 1.0 } else { layers - 1.0 };
+    let passes = if train { 3.0 } else { 1.0 };
+    let attention = passes * layers * (n * 6.0 * d * d + e * 2.0 * d * d);
+    let halves = passes * layers * n * half + edge_halves * e * half;
+    let rows = if network.reads.level() == Level::Graph { batch.num_graphs() as f64 } else { n };
+    let mut input = d;
+    let mut head = 0.0;
+    for &width in &network.head {
+        head += 2.0 * input * width as f64 * rows;
+        input = width as f64;
+    }
+    attention + halves + passes * (head + 2.0 * n * network.node.laplacian as f64 * d)
+}
+
+fn peak_rss_mb() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|l| l.starts_with("VmHWM"))?;
+    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kb| kb / 1024)
+}

@@ -1,0 +1,141 @@
+//! Is a device computing right? Outputs, loss, gradients, an optimiser step and inference of small problems, beside the processor in f64.
+
+mod problems;
+mod subject;
+
+use std::collections::HashMap;
+use std::mem::{Discriminant, discriminant};
+use std::path::Path;
+
+use gt_graph::GraphBatch;
+
+use crate::cpu::{Adam, Engine, Isa};
+use crate::cuda::{CudaDevice, CudaError, Precision};
+use crate::parameters::Role;
+use problems::Problem;
+use subject::Subject;
+
+/// How far a device is from the processor, each relative to the largest value of its kind.
+#[derive(Clone, Debug, Default)]
+pub struct CheckLine {
+    /// The problem.
+    pub problem: String,
+    /// Outputs in training.
+    pub outputs: f64,
+    /// Loss.
+    pub loss: f64,
+    /// Gradients, relative to the largest of all parameters of one role.
+    pub gradients: f64,
+    /// The parameter with the largest error.
+    pub worst: String,
+    /// Parameters after a step, in units of the learning rate; ten times the tolerance is allowed.
+    pub step: f64,
+    /// Outputs in inference, after the step, with running statistics.
+    pub inference: f64,
+    /// Whether all of it is within [`tolerance`].
+    pub good: bool,
+}
+
+/// The largest error that is put down to rounding.
+pub fn tolerance(precision: Precision) -> f64 {
+    match precision {
+        Precision::F32 => 1e-4,
+        Precision::Tf32 => 3e-2,
+        Precision::Bf16 => 2e-1,
+    }
+}
+
+/// Runs the built-in problems on a card, or on the processor, telling each result as it comes. `cache` is a folder for compiled kernels.
+///
+/// # Errors
+/// If the card fails.
+pub fn check(
+    device: Option<&CudaDevice>,
+    precision: Precision,
+    cache: Option<&Path>,
+    mut tell: impl FnMut(CheckLine),
+) -> Result<(), CudaError> {
+    for problem in problems::all() {
+        tell(run(device.map(|device| (device, precision, cache)), precision, &problem)?);
+    }
+    Ok(())
+}
+
+const ADAM: Adam =
+    Adam { lr: 1e-2, beta1: 0.9, beta2: 0.999, epsilon: 1e-3, weight_decay: 1e-2, decoupled: false, clip: 5.0 };
+
+fn run(
+    device: Option<(&CudaDevice, Precision, Option<&Path>)>,
+    precision: Precision,
+    problem: &Problem,
+) -> Result<CheckLine, CudaError> {
+    let store = problem.graphs(5);
+    let mut host = Engine::<f32>::new(problem.network.clone(), Isa::detect());
+    let mut reference = Engine::<f64>::new(problem.network.clone(), Isa::Portable);
+    problems::fill(&mut host, 3);
+    problems::fill(&mut reference, 3);
+    // Two batches: the second finds buffers and statistics that are used already.
+    let ids: Vec<usize> = (0..store.len()).rev().collect();
+    let batches: Vec<Vec<usize>> = ids.chunks(store.len().div_ceil(2)).map(<[usize]>::to_vec).collect();
+    let mut subject = Subject::new(device, problem, &store, &batches, host)?;
+    let mut line = CheckLine { problem: problem.name.clone(), ..Default::default() };
+    let mut batch = GraphBatch::new();
+    for (number, ids) in batches.iter().enumerate() {
+        let key = 77 + number as u64;
+        let (outputs, loss) = subject.train(number, &ADAM, key)?;
+        batch.assemble(&store, ids).expect("small graphs fit a batch");
+        reference.set_dropout_key(key);
+        let labels = batch.target().expect("the problems have labels");
+        let expected = reference.train(&batch, problem.edges, problem.loss, labels);
+        line.outputs = line.outputs.max(distance(&outputs, &reference.outputs()));
+        line.loss = line.loss.max((loss - expected).abs() / expected.abs().max(1e-3));
+        gradients(&subject.host, &reference, &mut line);
+        reference.step(&ADAM);
+        for index in 0..reference.parameters().list().len() {
+            let (ours, theirs) = (subject.host.parameter(index), reference.parameter(index));
+            let furthest = ours.iter().zip(&theirs).map(|(a, b)| (f64::from(*a) - b).abs()).fold(0.0, f64::max);
+            line.step = line.step.max(furthest / ADAM.lr);
+        }
+    }
+    let mut expected = Vec::new();
+    for ids in &batches {
+        batch.assemble(&store, ids).expect("small graphs fit a batch");
+        expected.extend(reference.predict(&batch, problem.edges));
+    }
+    line.inference = distance(&subject.predict()?, &expected);
+    // A step divides every gradient by its own size, so small ones bring their rounding along.
+    let errors = [line.outputs, line.loss, line.gradients, line.step / 10.0, line.inference];
+    line.good = errors.into_iter().all(|error| error <= tolerance(precision));
+    Ok(line)
+}
+
+/// Largest difference, relative to the largest value; infinite where numbers are missing or not finite.
+fn distance(ours: &[f32], theirs: &[f64]) -> f64 {
+    if ours.len() != theirs.len() || ours.iter().any(|v| !v.is_finite()) {
+        return f64::INFINITY;
+    }
+    let largest = theirs.iter().fold(1e-12, |most: f64, v| most.max(v.abs()));
+    ours.iter().zip(theirs).map(|(a, b)| (f64::from(*a) - b).abs() / largest).fold(0.0, f64::max)
+}
+
+/// Compares all gradients.
+fn gradients(ours: &Engine<f32>, theirs: &Engine<f64>, line: &mut CheckLine) {
+    let list = theirs.parameters().list();
+    let mut largest: HashMap<Discriminant<Role>, f64> = HashMap::new();
+    for (index, parameter) in list.iter().enumerate() {
+        let most = theirs.gradient(index).iter().fold(1e-12, |most: f64, v| most.max(v.abs()));
+        let of_role = largest.entry(discriminant(&parameter.role())).or_insert(0.0);
+        *of_role = of_role.max(most);
+    }
+    for (index, parameter) in list.iter().enumerate() {
+        let scale = largest[&discriminant(&parameter.role())];
+        for (a, b) in ours.gradient(index).iter().zip(theirs.gradient(index)) {
+            let error = (f64::from(*a) - b).abs() / scale;
+            // A number that is not finite is the largest error there is.
+            if !(error <= line.gradients) {
+                line.gradients = if error.is_nan() { f64::INFINITY } else { error };
+                line.worst = format!("{:?}", parameter.role());
+            }
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Small networks and graphs that between them use every operation.
+
+use gt_graph::encoding::{Coordinates, Encodings};
+use gt_graph::{
+    FeatureLayout, FeatureRows, GraphParts, GraphStore, Layout, MISSING_CLASS, Ragged, TargetKind, TargetLayout,
+    TargetRows,
+};
+
+use crate::cpu::{Edges, Engine};
+use crate::network::{Clamp, Gate, Input, Jump, Network, Norm, Readout, Reads};
+use crate::parameters::{Part, Role};
+use crate::{Channels, Loss, Real};
+
+/// A network, graphs for it, and what it is trained for.
+pub(super) struct Problem {
+    pub(super) name: String,
+    pub(super) network: Network,
+    pub(super) edges: Edges,
+    pub(super) loss: Loss,
+    /// Nodes and edges of each graph.
+    sizes: Vec<(usize, usize)>,
+}
+
+/// The problems: the published models' shapes, then each option by itself.
+pub(super) fn all() -> Vec<Problem> {
+    let zinc = |norm| Network { norm, ..network(64, 8, true, 1) };
+    let sbm = |norm| Network { norm, reads: Reads::Nodes, ..network(80, 8, false, 6) };
+    let small = network(16, 2, true, 2);
+    let weighted = Loss::CrossEntropy { weighted: true };
+    let molecules = vec![(23, 50), (1, 0), (30, 64), (3, 0), (17, 36), (9, 40), (37, 80), (24, 52)];
+    let communities = vec![(60, 900), (44, 1100), (5, 3), (100, 2500)];
+    let everything = Input {
+        categorical: vec![5, 3],
+        continuous: 3,
+        multi_hot: Some(7),
+        laplacian: 4,
+        random_walk: 5,
+        roles: Some(6),
+        bias: true,
+        ..Default::default()
+    };
+    let mut problems = vec![
+        problem("ZINC, batch norm", zinc(Norm::Batch), Loss::L1, &molecules),
+        problem("ZINC, layer norm", zinc(Norm::Layer), Loss::L1, &molecules),
+        problem("SBM, batch norm", sbm(Norm::Batch), weighted, &communities),
+        problem("SBM, layer norm", sbm(Norm::Layer), weighted, &communities),
+        problem("all inputs, several labels", Network { node: everything, ..small.clone() }, Loss::Bce, &molecules),
+        problem(
+            "no norm, no residual",
+            Network { norm: Norm::None, residual: false, ..small.clone() },
+            Loss::Mse,
+            &molecules,
+        ),
+        problem(
+            "scalar gate, clamped exponentials",
+            Network { gate: Gate::Scalar, clamp: Clamp::Exponentials, ..small.clone() },
+            Loss::L1,
+            &molecules,
+        ),
+        problem(
+            "sum readout, layers side by side",
+            Network { reads: Reads::Graphs(Readout::Sum), jump: Jump::Concat, ..small.clone() },
+            Loss::Mse,
+            &molecules,
+        ),
+        problem(
+            "largest readout, layers added",
+            Network { reads: Reads::Graphs(Readout::Max), jump: Jump::Sum, ..small.clone() },
+            Loss::Mse,
+            &molecules,
+        ),
+        problem(
+            "edges",
+            Network { reads: Reads::Edges, ..small.clone() },
+            Loss::CrossEntropy { weighted: false },
+            &molecules,
+        ),
+        problem("pairs", Network { reads: Reads::Pairs, edge_stream: false, ..small.clone() }, weighted, &molecules),
+        problem("dropout", Network { dropout: 0.2, input_dropout: 0.1, ..small.clone() }, Loss::L1, &molecules),
+        problem("odd widths", Network { reads: Reads::Nodes, ..network(7, 1, true, 3) }, weighted, &molecules),
+        problem("many heads", network(40, 20, false, 1), Loss::L1, &communities),
+    ];
+    for (name, network, loss) in
+        [("ZINC, full graph", zinc(Norm::Batch), Loss::L1), ("SBM, full graph", sbm(Norm::Batch), weighted)]
+    {
+        problems.push(Problem { edges: Edges::Full, ..problem(name, network, loss, &molecules) });
+    }
+    problems
+}
+
+fn problem(name: &str, network: Network, loss: Loss, sizes: &[(usize, usize)]) -> Problem {
+    Problem { name: name.into(), network, edges: Edges::Sparse, loss, sizes: sizes.to_vec() }
+}
+
+fn network(width: usize, heads: usize, edge_stream: bool, outputs: usize) -> Network {
+    Network {
+        edge_stream,
+        node: Input { categorical: vec![9], laplacian: 4, ..Default::default() },
+        edge: Input { categorical: vec![4], ..Default::default() },
+        head: vec![width.div_ceil(2), width.div_ceil(4), outputs],
+        ..Network::new(Channels::new(width, heads), 3)
+    }
+}
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, limit: usize) -> u32 {
+        (self.next() % limit.max(1) as u64) as u32
+    }
+
+    /// Between −1 and 1, exact in single precision.
+    fn symmetric(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    }
+}
+
+/// Random parameters, the same in both precisions.
+pub(super) fn fill<T: Real>(engine: &mut Engine<T>, seed: u64) {
+    let mut random = Random(seed);
+    for index in 0..engine.parameters().list().len() {
+        let parameter = &engine.parameters().list()[index];
+        let shape = parameter.shape();
+        let (base, scale) = match parameter.role() {
+            Role::Norm(_, _, _, Part::Weight) => (1.0, 0.3),
+            Role::Embedding(..) | Role::MultiHot(_) | Role::Roles => (0.0, 1.0),
+            _ if shape.len() == 2 => (0.0, 1.5 / (shape[1] as f32).sqrt()),
+            _ => (0.0, 0.3),
+        };
+        let values: Vec<T> =
+            (0..parameter.len()).map(|_| T::from_f64(f64::from(base + scale * random.symmetric()))).collect();
+        engine.set_parameter(index, &values);
+    }
+    engine.refresh();
+}
+
+impl Problem {
+    /// Random graphs with everything that the network reads; one label in ten is missing.
+    pub(super) fn graphs(&self, seed: u64) -> GraphStore {
+        let mut random = Random(seed);
+        let outputs = self.network.outputs();
+        let (kind, columns, classes) = match self.loss {
+            Loss::L1 | Loss::Mse => (TargetKind::Float, outputs, 0),
+            Loss::CrossEntropy { .. } => (TargetKind::Class, 1, outputs),
+            Loss::Bce => (TargetKind::Class, outputs, 2),
+        };
+        let level = self.network.reads.level();
+        let layout = |input: &Input| FeatureLayout {
+            categorical: input.categorical.len(),
+            continuous: input.continuous,
+            multi_hot: input.multi_hot.is_some(),
+        };
+        let (node, edge) = (&self.network.node, &self.network.edge);
+        let target = Some(TargetLayout { level, kind, columns });
+        let mut store = GraphStore::new(Layout { node: layout(node), edge: layout(edge), target });
+        for &(nodes, edges) in &self.sizes {
+            let ends = |random: &mut Random| (0..edges).map(|_| random.below(nodes)).collect::<Vec<u32>>();
+            let (src, dst) = (ends(&mut random), ends(&mut random));
+            let (node, edge) = (Rows::new(node, nodes, &mut random), Rows::new(edge, edges, &mut random));
+            let labels = level.rows(nodes, edges) * columns;
+            let missing: Vec<bool> = (0..labels).map(|_| random.below(10) == 0).collect();
+            let floats: Vec<f32> = missing.iter().map(|&m| if m { f32::NAN } else { random.symmetric() }).collect();
+            let numbers: Vec<u32> =
+                missing.iter().map(|&m| if m { MISSING_CLASS } else { random.below(classes) }).collect();
+            let target = match kind {
+                TargetKind::Float => TargetRows::Float(&floats),
+                TargetKind::Class => TargetRows::Class(&numbers),
+            };
+            let parts = GraphParts {
+                num_nodes: nodes,
+                src: &src,
+                dst: &dst,
+                node: node.rows(),
+                edge: edge.rows(),
+                target: Some(target),
+            };
+            store.push(parts).expect("the graphs fit their layout");
+        }
+        let nodes = store.num_nodes();
+        let mut coordinates = |width: usize| {
+            (width > 0).then(|| Coordinates { width, values: (0..nodes * width).map(|_| random.symmetric()).collect() })
+        };
+        let encodings = Encodings {
+            laplacian: coordinates(node.laplacian),
+            random_walk: coordinates(node.random_walk),
+            // Some lie beyond the vocabulary.
+            weisfeiler_lehman: node.roles.map(|size| (0..nodes as u32).map(|i| i % (size as u32 + 2)).collect()),
+        };
+        store.set_encodings(encodings).expect("a row for every node");
+        store
+    }
+}
+
+/// Features of a graph's nodes or edges.
+struct Rows {
+    categorical: Vec<u32>,
+    continuous: Vec<f32>,
+    words: Option<(Vec<usize>, Vec<u32>)>,
+}
+
+impl Rows {
+    fn new(input: &Input, rows: usize, random: &mut Random) -> Self {
+        let categorical = (0..rows).flat_map(|_| &input.categorical).map(|&size| random.below(size)).collect();
+        let continuous = (0..rows * input.continuous).map(|_| random.symmetric()).collect();
+        let words = input.multi_hot.map(|size| {
+            let (mut offsets, mut indices) = (vec![0], Vec::new());
+            for _ in 0..rows {
+                indices.extend((0..size as u32).filter(|_| random.below(3) == 0));
+                offsets.push(indices.len());
+            }
+            (offsets, indices)
+        });
+        Self { categorical, continuous, words }
+    }
+
+    fn rows(&self) -> FeatureRows<'_> {
+        let multi_hot = self.words.as_ref().map(|(offsets, indices)| Ragged { offsets, indices });
+        FeatureRows { categorical: &self.categorical, continuous: &self.continuous, multi_hot }
+    }
+}

@@ -1,0 +1,85 @@
+//! A card: its context, and what it can do.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaContext, sys};
+
+use super::error::{CudaError, Result};
+
+/// How products are computed; everything else is in f32.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Precision {
+    /// f32 throughout.
+    #[default]
+    F32,
+    /// Factors rounded to 10 bits of mantissa, on tensor cores.
+    Tf32,
+    /// Factors rounded to bf16, on tensor cores.
+    Bf16,
+}
+
+impl Precision {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::F32, Self::Tf32, Self::Bf16];
+
+    /// As commands and files have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::Tf32 => "tf32",
+            Self::Bf16 => "bf16",
+        }
+    }
+}
+
+/// A CUDA device, ready for use.
+#[derive(Clone, Debug)]
+pub struct CudaDevice {
+    pub(crate) context: Arc<CudaContext>,
+    name: String,
+    /// Compute capability, as the compiler names it.
+    pub(crate) architecture: String,
+    /// Bytes of shared memory that a block may ask for.
+    pub(crate) shared_memory: usize,
+}
+
+impl CudaDevice {
+    /// Opens a device.
+    ///
+    /// # Errors
+    /// If there is no driver, no such device, or it is too old.
+    pub fn open(ordinal: usize) -> Result<Self> {
+        // SAFETY: only tries to load the library.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(CudaError::NoDriver);
+        }
+        let found = CudaContext::device_count().map_or(0, |count| count.max(0) as usize);
+        if ordinal >= found {
+            return Err(CudaError::NoDevice { asked: ordinal, found });
+        }
+        let context = CudaContext::new(ordinal)?;
+        // SAFETY: every stream here is ordered by its own launches and explicit events.
+        unsafe { context.disable_event_tracking() };
+        let (major, minor) = context.compute_capability()?;
+        let name = context.name()?;
+        if major < 8 {
+            return Err(CudaError::TooOld { name, major, minor });
+        }
+        let attribute = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
+        let shared_memory = context.attribute(attribute)? as usize;
+        Ok(Self { context, name, architecture: format!("sm_{major}{minor}"), shared_memory })
+    }
+
+    /// What the card is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Free and total memory, bytes.
+    ///
+    /// # Errors
+    /// If the driver does not say.
+    pub fn memory(&self) -> Result<(usize, usize)> {
+        Ok(self.context.mem_get_info()?)
+    }
+}

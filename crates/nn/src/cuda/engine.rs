@@ -1,0 +1,293 @@
+//! A network on a card: parameters, buffers for the largest batch, and the launches of a step, captured once and replayed for every batch.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaGraph, CudaStream, sys};
+
+use super::abi::{self, Pointer};
+use super::buffers::Buffers;
+use super::device::{CudaDevice, Precision};
+use super::error::{CudaError, Result};
+use super::labels::CudaLabels;
+use super::launches::Launches;
+use super::memory::at;
+use super::program::Program;
+use super::resident::ResidentData;
+use crate::cpu::{Adam, Engine};
+use crate::loss::Loss;
+use crate::network::{Network, Norm};
+
+/// What a network is run for.
+#[derive(Clone, Debug)]
+pub struct CudaTask {
+    /// The network.
+    pub network: Network,
+    /// What is minimised.
+    pub loss: Loss,
+    /// Graphs per batch.
+    pub batch: usize,
+    /// Most rows that the head predicts in one pass over a part of the data.
+    pub rows: usize,
+    /// Most graphs in one pass.
+    pub listed: usize,
+    /// Whether every graph has signs of its own, not every batch.
+    pub signs_per_graph: bool,
+    /// Precision of products.
+    pub precision: Precision,
+}
+
+/// One pass over a list of graphs.
+#[derive(Clone, Copy, Debug)]
+pub struct Pass<'a> {
+    /// The graphs, batch after batch.
+    pub order: &'a [u32],
+    /// Batches done already.
+    pub from: usize,
+    /// Signs of the Laplacian coordinates, per batch or per graph; empty to take them as they are.
+    pub signs: &'a [f32],
+    /// Labels.
+    pub labels: &'a CudaLabels,
+    /// How to step, and what dropout's keys count up from; none to evaluate.
+    pub train: Option<(Adam, u64)>,
+}
+
+/// What a pass gave.
+#[derive(Clone, Debug)]
+pub struct PassResult {
+    /// Outputs of all batches, `[rows, outputs]`.
+    pub outputs: Vec<f32>,
+    /// Loss of each batch.
+    pub losses: Vec<f64>,
+    /// The first batch whose loss or gradient was not finite; nothing was changed from there on.
+    pub bad: Option<usize>,
+}
+
+/// A network on a device.
+pub struct CudaEngine {
+    task: CudaTask,
+    stream: Arc<CudaStream>,
+    buffers: Buffers,
+    launches: Launches,
+    train: Option<CudaGraph>,
+    evaluate: Option<CudaGraph>,
+    /// Batches of the pass under way: begun at, launched up to.
+    pass: (usize, usize),
+    training: bool,
+}
+
+// SAFETY: the graphs are used through `&mut self` alone, as the driver demands.
+unsafe impl Send for CudaEngine {}
+
+impl CudaEngine {
+    /// Prepares a device for a network and a data set. `cache` is a folder for compiled kernels.
+    ///
+    /// # Errors
+    /// If the network has something that only the processor does, kernels cannot be compiled, or memory does not suffice.
+    pub fn new(
+        device: &CudaDevice,
+        data: &Arc<ResidentData>,
+        task: CudaTask,
+        cache: Option<&std::path::Path>,
+    ) -> Result<Self> {
+        check(&task.network)?;
+        let program = Arc::new(Program::new(device, &task.network, task.precision, cache)?);
+        let stream = device.context.new_stream()?;
+        let side = device.context.new_stream()?;
+        let buffers = Buffers::new(&stream, &program, data, &task)?;
+        let launches = Launches::new(&stream, &side, program, device.shared_memory, &task)?;
+        Ok(Self { task, stream, buffers, launches, train: None, evaluate: None, pass: (0, 0), training: false })
+    }
+
+    /// Bytes on the device, beside the data set.
+    pub fn bytes(&self) -> usize {
+        self.buffers.memory.bytes()
+    }
+
+    /// Takes parameters, statistics, moments and the number of steps from an engine of the same network.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn load(&mut self, from: &Engine<f32>) -> Result<()> {
+        let Buffers { memory, flat, .. } = &self.buffers;
+        let size = from.values.len();
+        memory.write(flat.values, &from.values)?;
+        let zeros = vec![0.0f32; if from.adam.first.is_empty() { size } else { 0 }];
+        let moment = |own: &[f32]| if own.is_empty() { zeros.clone() } else { own.to_vec() };
+        memory.write(flat.first, &moment(&from.adam.first))?;
+        memory.write(flat.second, &moment(&from.adam.second))?;
+        let running: Vec<f32> =
+            self.sites(from).flat_map(|(mean, var)| mean.iter().chain(var).copied().collect::<Vec<_>>()).collect();
+        memory.write(flat.running, &running)?;
+        memory.write(flat.steps(), &[from.adam.steps])?;
+        self.launches.transpose(&self.buffers)?;
+        self.stream.synchronize()?;
+        Ok(())
+    }
+
+    /// Gives parameters, statistics, moments, gradients of the last step and the number of steps to an engine of the same network.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn store(&mut self, to: &mut Engine<f32>) -> Result<()> {
+        let Buffers { memory, flat, .. } = &self.buffers;
+        let size = to.values.len();
+        to.values.copy_from_slice(&memory.read::<f32>(flat.values, size)?);
+        to.gradient.copy_from_slice(&memory.read::<f32>(flat.gradient, size)?);
+        to.adam.first.size(size);
+        to.adam.second.size(size);
+        to.adam.first.copy_from_slice(&memory.read::<f32>(flat.first, size)?);
+        to.adam.second.copy_from_slice(&memory.read::<f32>(flat.second, size)?);
+        to.adam.steps = memory.read::<u32>(flat.steps(), 1)?[0];
+        if self.task.network.norm == Norm::Batch {
+            let width = self.task.network.channels.padded_width();
+            let running = memory.read::<f32>(flat.running, flat.sites * 2 * width)?;
+            let mut rows = running.chunks_exact(width);
+            let edges = self.task.network.edge_stream;
+            for pair in to.sites.iter_mut().flatten() {
+                let streams = [Some(&mut pair.node), edges.then_some(&mut pair.edge)];
+                for site in streams.into_iter().flatten() {
+                    if let (Some(mean), Some(var)) = (rows.next(), rows.next()) {
+                        site.running_mean.copy_from_slice(mean);
+                        site.running_var.copy_from_slice(var);
+                    }
+                }
+            }
+        }
+        to.refresh();
+        Ok(())
+    }
+
+    /// Running statistics in the order of the device's sites: layer, number, nodes before edges.
+    fn sites<'a>(&self, engine: &'a Engine<f32>) -> impl Iterator<Item = (&'a [f32], &'a [f32])> {
+        let (batch, edges) = (self.task.network.norm == Norm::Batch, self.task.network.edge_stream);
+        engine.sites.iter().filter(move |_| batch).flatten().flat_map(move |pair| {
+            let of = |site: &'a crate::cpu::norm::Site<f32>| (&site.running_mean[..], &site.running_var[..]);
+            [Some(of(&pair.node)), edges.then(|| of(&pair.edge))].into_iter().flatten()
+        })
+    }
+
+    /// Begins a pass.
+    ///
+    /// # Errors
+    /// If the device fails.
+    ///
+    /// # Panics
+    /// If the pass is larger than what the engine was made for.
+    pub fn begin(&mut self, pass: Pass<'_>) -> Result<()> {
+        let Pass { order, from, signs, labels, train } = pass;
+        assert!(order.len() <= self.task.listed, "{} graphs in a pass of {}", order.len(), self.task.listed);
+        let Buffers { memory, flat, batch, .. } = &self.buffers;
+        memory.write(batch.order, order)?;
+        memory.write(self.buffers.input.node.signs, signs)?;
+        memory.write(self.buffers.labels, &[labels.labels(&self.task)])?;
+        let steps = memory.read::<u32>(flat.steps(), 1)?[0];
+        let (adam, key) = train.unwrap_or_default();
+        memory.write(
+            flat.control,
+            &[abi::Control {
+                next: from as i32,
+                batch_size: self.task.batch as i32,
+                listed: order.len() as i32,
+                bad_batch: -1,
+                steps,
+                dropout_base: key.wrapping_sub(u64::from(steps)),
+                lr: adam.lr as f32,
+                beta1: adam.beta1 as f32,
+                beta2: adam.beta2 as f32,
+                adam_epsilon: adam.epsilon as f32,
+                weight_decay: adam.weight_decay as f32,
+                clip: adam.clip as f32,
+                decoupled: i32::from(adam.decoupled),
+                train: i32::from(train.is_some()),
+                signs: i32::from(!signs.is_empty()),
+                ..Default::default()
+            }],
+        )?;
+        self.training = train.is_some();
+        if !self.training {
+            self.launches.use_running(&self.buffers)?;
+        }
+        self.pass = (from, from);
+        let graph = if self.training { &self.train } else { &self.evaluate };
+        if graph.is_none() {
+            let captured = self.capture(self.training)?;
+            *if self.training { &mut self.train } else { &mut self.evaluate } = Some(captured);
+        }
+        Ok(())
+    }
+
+    fn capture(&self, train: bool) -> Result<CudaGraph> {
+        self.stream.begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)?;
+        let launched = self.launches.step(&self.buffers, train);
+        let graph = self.stream.end_capture(sys::CUgraphInstantiate_flags(0));
+        launched?;
+        let graph = graph?.ok_or_else(|| CudaError::Driver("a step without launches".into()))?;
+        graph.upload()?;
+        Ok(graph)
+    }
+
+    /// Launches the next batches of the pass.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn launch(&mut self, batches: usize) -> Result<()> {
+        let graph = if self.training { &self.train } else { &self.evaluate };
+        if let Some(graph) = graph {
+            for _ in 0..batches {
+                graph.launch()?;
+            }
+        }
+        self.pass.1 += batches;
+        Ok(())
+    }
+
+    /// Waits for everything that was launched.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn wait(&self) -> Result<()> {
+        Ok(self.stream.synchronize()?)
+    }
+
+    /// Waits, and takes what the pass gave so far.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn finish(&mut self) -> Result<PassResult> {
+        let Buffers { memory, flat, outputs, losses, .. } = &self.buffers;
+        let control: abi::Control = memory.read(flat.control, 1)?[0];
+        let rows = if self.pass.1 > self.pass.0 { (control.row_base + control.rows) as usize } else { 0 };
+        let (from, to) = self.pass;
+        Ok(PassResult {
+            outputs: memory.read(*outputs, rows * self.task.network.outputs())?,
+            losses: memory.read(at::<f64>(*losses, from), to - from)?,
+            bad: (control.bad_batch >= 0).then_some(control.bad_batch as usize),
+        })
+    }
+}
+
+/// What only the processor does.
+fn check(network: &Network) -> Result<()> {
+    let lacking = |what: &str| Err(CudaError::Unsupported(what.into()));
+    if network.symmetric_edges {
+        return lacking("a model with symmetric edges");
+    }
+    if network.channels.padded_width() > 512 {
+        return lacking("a model of more than 512 channels");
+    }
+    if network.head.len() > 8 || network.head.is_empty() {
+        return lacking("a head of more than 8 layers");
+    }
+    if network.layers == 0 {
+        return lacking("a model without layers");
+    }
+    if network.node.categorical.len() > 8 || network.edge.categorical.len() > 8 {
+        return lacking("a model of more than 8 categorical columns");
+    }
+    Ok(())
+}
+
+/// A device address of an entry of the flat arrays.
+pub(crate) fn entry(base: Pointer, offset: usize) -> Pointer {
+    at::<f32>(base, offset)
+}

@@ -1,0 +1,261 @@
+// Attention over a node's in-edges. A warp takes a node; lane l holds the places l, l + 32, ..., which all belong to head l % HEADS (HEADS divides 32, or 32 divides it).
+//
+//   score s = q * k / sqrt(d_k), with edges times p; logit = sum of a head's s; w = exp(clamp(logit)); attended = sum w v / sum w
+//
+// Going back everything is computed again from q, k, v, p: cheaper than keeping a number per edge, head and channel.
+
+#define SCALE (rsqrtf((float)(WIDTH / TRUE_HEADS)))
+
+#if HEADS <= 32
+#define GROUPS 1
+#else
+#define GROUPS (HEADS / 32)
+#endif
+// The group of heads that a lane's j-th place belongs to.
+#define GROUP(j) ((j) % GROUPS)
+
+struct Attention {
+  const float* qkv;        // [nodes, 3 * D]
+  const float* p;          // [edges, D], or null
+  float* attended;         // [nodes, D]
+  float* scores;           // [edges, D], or null
+  float* inverse;          // [nodes, HEADS]
+  // Going back.
+  const float* dattended;  // [nodes, D]
+  const float* dscores;    // [edges, D], or null
+  const float* delta;      // [nodes, HEADS]
+  float* dqkv;             // [nodes, 3 * D]
+  float* dp;               // [edges, D]
+  u32 node_site, edge_site, threshold;
+  float scale;
+};
+
+struct Lane {
+  float v[PER_LANE];
+};
+
+__device__ __forceinline__ Lane lane_of(const float* row) {
+  Lane x;
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int j = 0; j < PER_LANE; j++) x.v[j] = D % 32 == 0 || lane + 32 * j < D ? row[lane + 32 * j] : 0.f;
+  return x;
+}
+
+__device__ __forceinline__ void put(const Lane& x, float* row) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int j = 0; j < PER_LANE; j++)
+    if (D % 32 == 0 || lane + 32 * j < D) row[lane + 32 * j] = x.v[j];
+}
+
+__device__ __forceinline__ Lane nothing() {
+  Lane x;
+#pragma unroll
+  for (int j = 0; j < PER_LANE; j++) x.v[j] = 0.f;
+  return x;
+}
+
+struct Heads {
+  float v[GROUPS];
+};
+
+// Sums of x * y over each head, in the lanes of that head.
+__device__ __forceinline__ Heads dots(const Lane& x, const Lane& y) {
+  Heads sum;
+#pragma unroll
+  for (int g = 0; g < GROUPS; g++) sum.v[g] = 0.f;
+#pragma unroll
+  for (int j = 0; j < PER_LANE; j++) sum.v[GROUP(j)] += x.v[j] * y.v[j];
+#pragma unroll
+  for (int g = 0; g < GROUPS; g++) sum.v[g] = head_sum(sum.v[g]);
+  return sum;
+}
+
+__device__ __forceinline__ Heads heads_of(const float* row) {
+  Heads x;
+#pragma unroll
+  for (int g = 0; g < GROUPS; g++) x.v[g] = row[(threadIdx.x % 32 + 32 * g) % HEADS];
+  return x;
+}
+
+__device__ __forceinline__ void put_heads(const Heads& x, float* row) {
+#pragma unroll
+  for (int g = 0; g < GROUPS; g++)
+    if (threadIdx.x % 32 + 32 * g < HEADS) row[threadIdx.x % 32 + 32 * g] = x.v[g];
+}
+
+// An edge's scores (q is scaled already), and the logits.
+__device__ __forceinline__ Heads logits(const Lane& q, const Lane& k, const Lane& p, Lane& s, Heads& qk) {
+#if !EDGE
+  return dots(q, k);
+#elif GATE == 0
+#pragma unroll
+  for (int j = 0; j < PER_LANE; j++) s.v[j] = q.v[j] * k.v[j] * p.v[j];
+  Lane ones;
+#pragma unroll
+  for (int j = 0; j < PER_LANE; j++) ones.v[j] = 1.f;
+  return dots(s, ones);
+#else
+  qk = dots(q, k);
+#pragma unroll
+  for (int j = 0; j < PER_LANE; j++) s.v[j] = qk.v[GROUP(j)] * p.v[j];
+  Lane ones;
+#pragma unroll
+  for (int j = 0; j < PER_LANE; j++) ones.v[j] = 1.f;
+  return dots(s, ones);
+#endif
+}
+
+#if CLAMP == 0
+#define LOWEST -5.f
+#define HIGHEST 5.f
+#else
+#define LOWEST -80.f
+#define HIGHEST 1.6094379124341003f
+#endif
+
+__device__ __forceinline__ float weigh(float logit) { return expf(fminf(fmaxf(logit, LOWEST), HIGHEST)); }
+__device__ __forceinline__ bool inside(float logit) { return logit >= LOWEST && logit <= HIGHEST; }
+
+__device__ __forceinline__ Lane scaled_query(const float* qkv, int node) {
+  Lane q = lane_of(qkv + (size_t)node * 3 * D);
+#pragma unroll
+  for (int j = 0; j < PER_LANE; j++) q.v[j] *= SCALE;
+  return q;
+}
+
+extern "C" __global__ void __launch_bounds__(128) attend(Batch b, Attention a) {
+  const int node = blockIdx.x * 4 + threadIdx.x / 32;
+  if (node >= b.control->nodes) return;
+  const bool dropping = a.threshold > 0 && b.control->train;
+  const Lane q = scaled_query(a.qkv, node);
+  Lane sum = nothing();
+  Heads z;
+#pragma unroll
+  for (int g = 0; g < GROUPS; g++) z.v[g] = 0.f;
+  const u64 edge_key = dropout_key(b.control, a.edge_site);
+  const int to = b.in_start[node + 1];
+#pragma unroll 4
+  for (int e = b.in_start[node]; e < to; e++) {
+    const float* source = a.qkv + (size_t)b.source[e] * 3 * D;
+    const Lane k = lane_of(source + D), v = lane_of(source + 2 * D);
+    Lane p = nothing(), s;
+    Heads qk;
+    if (EDGE) p = lane_of(a.p + (size_t)e * D);
+    const Heads logit = logits(q, k, p, s, qk);
+    if (EDGE && a.scores) {
+      if (dropping)
+#pragma unroll
+        for (int j = 0; j < PER_LANE; j++) s.v[j] *= kept_stream(edge_key, e, threadIdx.x % 32 + 32 * j, a.threshold, a.scale);
+      put(s, a.scores + (size_t)e * D);
+    }
+    float w[GROUPS];
+#pragma unroll
+    for (int g = 0; g < GROUPS; g++) z.v[g] += w[g] = weigh(logit.v[g]);
+#pragma unroll
+    for (int j = 0; j < PER_LANE; j++) sum.v[j] += w[GROUP(j)] * v.v[j];
+  }
+  Heads inverse;
+#pragma unroll
+  for (int g = 0; g < GROUPS; g++) inverse.v[g] = z.v[g] > 0.f ? 1.f / (z.v[g] + (EDGE ? 1e-6f : 0.f)) : 0.f;
+  put_heads(inverse, a.inverse + (size_t)node * HEADS);
+  const u64 key = dropout_key(b.control, a.node_site);
+#pragma unroll
+  for (int j = 0; j < PER_LANE; j++) {
+    sum.v[j] *= inverse.v[GROUP(j)];
+    if (dropping) sum.v[j] *= kept_stream(key, node, threadIdx.x % 32 + 32 * j, a.threshold, a.scale);
+  }
+  put(sum, a.attended + (size_t)node * D);
+}
+
+// What an edge passes back: its weights and the gradient of its logits.
+__device__ __forceinline__ void edge_backward(const Heads& logit, const Heads& dvalue, const Heads& inverse, const Heads& delta, Heads& w, Heads& dlogit) {
+#pragma unroll
+  for (int g = 0; g < GROUPS; g++) {
+    w.v[g] = weigh(logit.v[g]) * inverse.v[g];
+    dlogit.v[g] = inside(logit.v[g]) ? w.v[g] * (dvalue.v[g] - delta.v[g]) : 0.f;
+  }
+}
+
+// The first half of the blocks: a node's in-edges give the gradient of its query (and of the edges); the second half: its out-edges give those of key and value.
+extern "C" __global__ void __launch_bounds__(128) attend_backward(Batch b, Attention a, int blocks) {
+  const bool sources = (int)blockIdx.x >= blocks;
+  const int node = (sources ? blockIdx.x - blocks : blockIdx.x) * 4 + threadIdx.x / 32;
+  if (node >= b.control->nodes) return;
+  Lane p = nothing(), ds = nothing(), s;
+  Heads qk, w, dlogit;
+  if (!sources) {
+    const Lane q = scaled_query(a.qkv, node), dout = lane_of(a.dattended + (size_t)node * D);
+    const Heads inverse = heads_of(a.inverse + (size_t)node * HEADS), delta = heads_of(a.delta + (size_t)node * HEADS);
+    Lane dq = nothing();
+    const int to = b.in_start[node + 1];
+#pragma unroll 2
+    for (int e = b.in_start[node]; e < to; e++) {
+      const float* source = a.qkv + (size_t)b.source[e] * 3 * D;
+      const Lane k = lane_of(source + D), v = lane_of(source + 2 * D);
+      if (EDGE) p = lane_of(a.p + (size_t)e * D);
+      if (EDGE && a.dscores) ds = lane_of(a.dscores + (size_t)e * D);
+      const Heads logit = logits(q, k, p, s, qk);
+      edge_backward(logit, dots(dout, v), inverse, delta, w, dlogit);
+#if !EDGE
+#pragma unroll
+      for (int j = 0; j < PER_LANE; j++) dq.v[j] += dlogit.v[GROUP(j)] * k.v[j];
+#elif GATE == 0
+      Lane dp;
+#pragma unroll
+      for (int j = 0; j < PER_LANE; j++) {
+        const float g = (a.dscores ? ds.v[j] : 0.f) + dlogit.v[GROUP(j)];
+        dq.v[j] += g * k.v[j] * p.v[j];
+        dp.v[j] = g * q.v[j] * k.v[j];
+      }
+      put(dp, a.dp + (size_t)e * D);
+#else
+      Lane g, dp;
+#pragma unroll
+      for (int j = 0; j < PER_LANE; j++) {
+        g.v[j] = (a.dscores ? ds.v[j] : 0.f) + dlogit.v[GROUP(j)];
+        dp.v[j] = g.v[j] * qk.v[GROUP(j)];
+      }
+      const Heads dqk = dots(g, p);
+#pragma unroll
+      for (int j = 0; j < PER_LANE; j++) dq.v[j] += dqk.v[GROUP(j)] * k.v[j];
+      put(dp, a.dp + (size_t)e * D);
+#endif
+    }
+#pragma unroll
+    for (int j = 0; j < PER_LANE; j++) dq.v[j] *= SCALE;
+    put(dq, a.dqkv + (size_t)node * 3 * D);
+    return;
+  }
+  const Lane k = lane_of(a.qkv + (size_t)node * 3 * D + D), v = lane_of(a.qkv + (size_t)node * 3 * D + 2 * D);
+  Lane dk = nothing(), dv = nothing();
+  const int to = b.out_start[node + 1];
+#pragma unroll 2
+  for (int at = b.out_start[node]; at < to; at++) {
+    const int target = b.out_target[at], e = b.out_edge[at];
+    const Lane q = scaled_query(a.qkv, target), dout = lane_of(a.dattended + (size_t)target * D);
+    if (EDGE) p = lane_of(a.p + (size_t)e * D);
+    if (EDGE && a.dscores) ds = lane_of(a.dscores + (size_t)e * D);
+    const Heads logit = logits(q, k, p, s, qk);
+    edge_backward(logit, dots(dout, v), heads_of(a.inverse + (size_t)target * HEADS), heads_of(a.delta + (size_t)target * HEADS), w, dlogit);
+#if !EDGE
+#pragma unroll
+    for (int j = 0; j < PER_LANE; j++) dk.v[j] += dlogit.v[GROUP(j)] * q.v[j];
+#elif GATE == 0
+#pragma unroll
+    for (int j = 0; j < PER_LANE; j++) dk.v[j] += ((a.dscores ? ds.v[j] : 0.f) + dlogit.v[GROUP(j)]) * q.v[j] * p.v[j];
+#else
+    Lane g;
+#pragma unroll
+    for (int j = 0; j < PER_LANE; j++) g.v[j] = (a.dscores ? ds.v[j] : 0.f) + dlogit.v[GROUP(j)];
+    const Heads dqk = dots(g, p);
+#pragma unroll
+    for (int j = 0; j < PER_LANE; j++) dk.v[j] += dqk.v[GROUP(j)] * q.v[j];
+#endif
+#pragma unroll
+    for (int j = 0; j < PER_LANE; j++) dv.v[j] += w.v[GROUP(j)] * dout.v[j];
+  }
+  put(dk, a.dqkv + (size_t)node * 3 * D + D);
+  put(dv, a.dqkv + (size_t)node * 3 * D + 2 * D);
+}

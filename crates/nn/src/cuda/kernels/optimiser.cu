@@ -1,0 +1,63 @@
+// Adam and AdamW on the flat array of parameters; see the formulas in cpu/adam.rs.
+
+// Adds the chunks up, in order, and finds the norm of the whole gradient; a loss or norm that is not finite is latched with its batch.
+extern "C" __global__ void gather_gradients(Batch b, const float* chunks, int count, size_t stride, int size, float* gradient, double* partial, u32* ticket) {
+  Control* control = b.control;
+  const int at = blockIdx.x * blockDim.x + threadIdx.x;
+  double square = 0.0;
+  if (at < size) {
+    float sum = 0.f;
+#pragma unroll 8
+    for (int c = 0; c < count; c++) sum += chunks[c * stride + at];
+    gradient[at] = sum;
+    square = (double)sum * sum;
+  }
+  __shared__ double sums[256];
+  sums[threadIdx.x] = square;
+  __syncthreads();
+  for (int step = 128; step > 0; step /= 2) {
+    if ((int)threadIdx.x < step) sums[threadIdx.x] += sums[threadIdx.x + step];
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) partial[blockIdx.x] = sums[0];
+  if (!last_block(ticket, gridDim.x)) return;
+  double sum = 0.0;
+  for (int i = threadIdx.x; i < (int)gridDim.x; i += 256) sum += __ldcg(partial + i);
+  sums[threadIdx.x] = sum;
+  __syncthreads();
+  for (int step = 128; step > 0; step /= 2) {
+    if ((int)threadIdx.x < step) sums[threadIdx.x] += sums[threadIdx.x + step];
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) {
+    control->norm = sqrt(sums[0]);
+    if (control->bad_batch < 0 && !(isfinite(control->norm) && isfinite(control->loss))) control->bad_batch = control->current;
+    if (control->bad_batch < 0) control->steps += 1;
+  }
+}
+
+// `places`: where an entry's transpose lies. Entries in [idle_from, idle_to) are reached by no gradient and left alone.
+extern "C" __global__ void adam(Batch b, int size, int idle_from, int idle_to, const float* gradient, float* first, float* second, float* values, float* transposed, const u32* places) {
+  const Control* control = b.control;
+  const int at = blockIdx.x * blockDim.x + threadIdx.x;
+  __shared__ float corrections[2];
+  if (threadIdx.x < 2) corrections[threadIdx.x] = (float)(1.0 - pow((double)(threadIdx.x == 0 ? control->beta1 : control->beta2), (double)control->steps));
+  __syncthreads();
+  if (at >= size || control->bad_batch >= 0 || (at >= idle_from && at < idle_to)) return;
+  const float scale = control->clip > 0.f ? fminf(1.f, (float)(control->clip / (control->norm + 1e-6))) : 1.f;
+  const float value = values[at], beta1 = control->beta1, beta2 = control->beta2, lr = control->lr;
+  const float g = scale * gradient[at] + (control->decoupled ? 0.f : control->weight_decay * value);
+  const float m = beta1 * first[at] + (1.f - beta1) * g, v = beta2 * second[at] + (1.f - beta2) * g * g;
+  first[at] = m;
+  second[at] = v;
+  const float kept = control->decoupled ? value * (1.f - lr * control->weight_decay) : value;
+  const float next = kept - lr / corrections[0] * (m / (sqrtf(v / corrections[1]) + control->adam_epsilon));
+  values[at] = next;
+  transposed[places[at]] = next;
+}
+
+// After the parameters were set from outside.
+extern "C" __global__ void transpose(int size, const float* values, float* transposed, const u32* places) {
+  const int at = blockIdx.x * blockDim.x + threadIdx.x;
+  if (at < size) transposed[places[at]] = values[at];
+}

@@ -1,0 +1,110 @@
+// Gradients of matrices: dW = a^T * g over the rows of a chunk, and the column sums of g for the bias. Chunks are added up by `gather_gradients`.
+
+struct Job {
+  const float* a;   // [rows, k], normalised by `site` where that is not empty
+  const float* g;   // [rows, n]
+  float* weight;    // chunk 0 of the gradient, [k, n]
+  float* bias;      // or null
+  Site site;
+  int k, n, rows;   // rows: 0 nodes, 1 edges, 2 those of the head
+  int first;        // number of the first unit
+};
+
+struct Jobs {
+  const Job* list;
+  int count;
+  size_t stride;    // between chunks
+};
+
+#define DEPTH 16             // rows at a time
+#define SIDE (UNIT + 8)      // of a row in shared memory: no two lanes of a fragment meet in a bank
+#define UNIT_THREADS (UNIT * UNIT / 16)
+
+// Block (unit, chunk): UNIT x UNIT entries of one matrix.
+extern "C" __global__ void __launch_bounds__(UNIT_THREADS) weigh_gradients(Batch b, Jobs jobs) {
+  int number = 0;
+  while (number + 1 < jobs.count && (int)blockIdx.x >= jobs.list[number + 1].first) number++;
+  const Job& job = jobs.list[number];
+  const Site site = job.site;
+  const int across = (job.n + UNIT - 1) / UNIT, unit = blockIdx.x - job.first;
+  const int k0 = unit / across * UNIT, n0 = unit % across * UNIT, chunk = blockIdx.y;
+  const int rows = job.rows == 0 ? b.control->nodes : job.rows == 1 ? b.control->edges : b.control->rows;
+  const int per = ((rows + gridDim.y - 1) / gridDim.y + DEPTH - 1) / DEPTH * DEPTH;
+  const int from = min(rows, chunk * per), to = min(rows, from + per);
+  const int K = job.k, N = job.n;
+  __shared__ __align__(16) float as[DEPTH * SIDE], gs[DEPTH * SIDE];
+  float column = 0.f;
+#if PRECISION == 0
+  float sum[4][4] = {};
+  const int ki = threadIdx.x / (UNIT / 4) * 4, ni = threadIdx.x % (UNIT / 4) * 4;
+#else
+  // Tiles of 16 x 8, dealt out to the warps.
+  constexpr int TILES = UNIT / 16 * (UNIT / 8), WARPS = UNIT_THREADS / 32, EACH = (TILES + WARPS - 1) / WARPS;
+  float sum[EACH][4] = {};
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+#endif
+  for (int base = from; base < to; base += DEPTH) {
+    for (int at = threadIdx.x; at < DEPTH * UNIT / 4; at += UNIT_THREADS) {
+      const int r = at / (UNIT / 4), c = at % (UNIT / 4) * 4;
+      float4 x = make_float4(0.f, 0.f, 0.f, 0.f), y = x;
+      if (base + r < to) {
+        if (k0 + c < K) {
+          x = *(const float4*)(job.a + (size_t)(base + r) * K + k0 + c);
+          if (NORM == 1 && site.stats) {
+            const float4 scale = *(const float4*)(STAT(2) + k0 + c), shift = *(const float4*)(STAT(3) + k0 + c);
+            x = make_float4(x.x * scale.x + shift.x, x.y * scale.y + shift.y, x.z * scale.z + shift.z, x.w * scale.w + shift.w);
+          }
+        }
+        if (n0 + c < N) y = *(const float4*)(job.g + (size_t)(base + r) * N + n0 + c);
+      }
+      *(float4*)(as + r * SIDE + c) = x;
+      *(float4*)(gs + r * SIDE + c) = y;
+    }
+    __syncthreads();
+    if (k0 == 0 && job.bias && threadIdx.x < UNIT)
+#pragma unroll
+      for (int r = 0; r < DEPTH; r++) column += gs[r * SIDE + threadIdx.x];
+#if PRECISION == 0
+#pragma unroll
+    for (int r = 0; r < DEPTH; r++) {
+      const float4 x = *(const float4*)(as + r * SIDE + ki), y = *(const float4*)(gs + r * SIDE + ni);
+      const float xs[4] = {x.x, x.y, x.z, x.w}, ys[4] = {y.x, y.y, y.z, y.w};
+#pragma unroll
+      for (int i = 0; i < 4; i++)
+#pragma unroll
+        for (int j = 0; j < 4; j++) sum[i][j] += xs[i] * ys[j];
+    }
+#else
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+      const int tile = warp * EACH + i, ki = tile / (UNIT / 8) * 16, ni = tile % (UNIT / 8) * 8;
+      if (tile < TILES)
+#pragma unroll
+        for (int r = 0; r < DEPTH; r += STEP) {
+          u32 x[4], y[2];
+          load_a(x, [&](int m, int kk) { return as[(r + kk) * SIDE + ki + m]; });
+          load_b(y, [&](int kk, int j) { return gs[(r + kk) * SIDE + ni + j]; });
+          multiply(sum[i], x, y);
+        }
+    }
+#endif
+    __syncthreads();
+  }
+  float* weight = job.weight + chunk * jobs.stride;
+#if PRECISION == 0
+#pragma unroll
+  for (int i = 0; i < 4; i++)
+    if (k0 + ki + i < K && n0 + ni < N) *(float4*)(weight + (size_t)(k0 + ki + i) * N + n0 + ni) = make_float4(sum[i][0], sum[i][1], sum[i][2], sum[i][3]);
+#else
+  const int g = lane / 4, t = lane % 4 * 2;
+#pragma unroll
+  for (int i = 0; i < EACH; i++) {
+    const int tile = warp * EACH + i, k = k0 + tile / (UNIT / 8) * 16 + g, n = n0 + tile % (UNIT / 8) * 8 + t;
+    if (tile < TILES && n < N) {
+      if (k < K) *(float2*)(weight + (size_t)k * N + n) = make_float2(sum[i][0], sum[i][1]);
+      if (k + 8 < K) *(float2*)(weight + (size_t)(k + 8) * N + n) = make_float2(sum[i][2], sum[i][3]);
+    }
+  }
+#endif
+  if (k0 == 0 && job.bias && threadIdx.x < UNIT && n0 + threadIdx.x < N) job.bias[chunk * jobs.stride + n0 + threadIdx.x] = column;
+}

@@ -1,0 +1,535 @@
+//! The launches of a step, in order. Weight gradients run on a second stream, beside the way back through the layers.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaEvent, CudaStream, LaunchConfig, PushKernelArg};
+
+use super::abi;
+use super::buffers::{Buffers, CHUNKS, Layer};
+use super::engine::CudaTask;
+use super::error::{CudaError, Result};
+use super::memory::at;
+use super::program::{Program, Shape};
+use crate::cpu::{Edges, source_width};
+use crate::network::{Jump, Network, Norm, Readout, Reads};
+
+/// Rows that a block of the head takes.
+const HEAD_ROWS: usize = 8;
+/// Threads of blocks that are not bound to a shape.
+const PLAIN: u32 = 256;
+
+/// Kernels and the streams they run on.
+#[derive(Debug)]
+pub(crate) struct Launches {
+    stream: Arc<CudaStream>,
+    side: Arc<CudaStream>,
+    program: Arc<Program>,
+    network: Network,
+    shared: SharedMemory,
+}
+
+/// Bytes of shared memory that kernels need.
+#[derive(Clone, Copy, Debug)]
+struct SharedMemory {
+    project: usize,
+    join: usize,
+    feed: usize,
+    read: usize,
+    head: usize,
+}
+
+/// Launches a kernel: stream, program, name, grid, block, bytes of shared memory, arguments.
+macro_rules! launch {
+    ($stream:expr, $program:expr, $name:literal, $grid:expr, $block:expr, $shared:expr, $($argument:expr),+ $(,)?) => {{
+        let config = LaunchConfig { grid_dim: $grid, block_dim: $block, shared_mem_bytes: $shared as u32 };
+        let mut builder = $stream.launch_builder($program.function($name));
+        $(let argument = $argument; builder.arg(&argument);)+
+        // SAFETY: the arguments are those of the kernel; their pointers lie inside arrays of the sizes that its structures state.
+        unsafe { builder.launch(config) }.map(|_| ()).map_err(CudaError::from)
+    }};
+}
+
+impl Launches {
+    pub(crate) fn new(
+        stream: &Arc<CudaStream>,
+        side: &Arc<CudaStream>,
+        program: Arc<Program>,
+        limit: usize,
+        task: &CudaTask,
+    ) -> Result<Self> {
+        let network = task.network.clone();
+        let Shape { d, hidden, .. } = program.shape;
+        let tiles = |widths: &[usize]| program.shape.tiles(widths);
+        let widest = network.head.iter().map(|&width| crate::channels::padded(width)).max().unwrap_or(0);
+        let shared = SharedMemory {
+            project: tiles(&[d, 3 * d]),
+            join: tiles(&[d, d, d]),
+            feed: tiles(&[d, hidden, d]),
+            read: tiles(&[d]),
+            head: 2 * HEAD_ROWS * widest.max(network.head_streams() * d) * 4,
+        };
+        let needs = [
+            ("project", shared.project),
+            ("project_backward", shared.project),
+            ("join", shared.join),
+            ("join_backward", shared.join),
+            ("feed", shared.feed),
+            ("feed_backward", shared.feed),
+            ("read_rows", shared.read),
+            ("enter_backward", shared.read),
+            ("head_forward", shared.head),
+            ("head_backward", shared.head),
+        ];
+        for (name, bytes) in needs {
+            // Some bytes are taken by arrays of fixed size.
+            if bytes + (8 << 10) > limit {
+                return Err(CudaError::Unsupported(format!("a model this wide ({bytes} bytes of shared memory)")));
+            }
+            program.allow_shared(name, bytes)?;
+        }
+        Ok(Self { stream: Arc::clone(stream), side: Arc::clone(side), program, network, shared })
+    }
+
+    fn edge_rows(&self, b: &Buffers) -> usize {
+        if self.network.edge_stream { b.capacity.edges } else { 0 }
+    }
+
+    /// Blocks over the rows of both streams, or of nodes alone.
+    fn grid(&self, b: &Buffers, edges: bool) -> (u32, u32, u32) {
+        let tiles = |rows: usize| rows.div_ceil(self.program.shape.rows).max(1);
+        let with_edges = edges && self.network.edge_stream;
+        ((tiles(b.capacity.nodes) + if with_edges { tiles(b.capacity.edges) } else { 0 }) as u32, 1, 1)
+    }
+
+    fn threads(&self) -> (u32, u32, u32) {
+        (self.program.shape.threads(), 1, 1)
+    }
+
+    /// A whole step: batch, forward, loss, and in training backward and optimiser.
+    pub(crate) fn step(&self, b: &Buffers, train: bool) -> Result<()> {
+        self.batch(b)?;
+        self.forward(b, train)?;
+        self.loss(b, train)?;
+        if train {
+            self.backward(b)?;
+            self.optimise(b)?;
+        }
+        Ok(())
+    }
+
+    fn batch(&self, b: &Buffers) -> Result<()> {
+        let full = i32::from(b.data.edges == Edges::Full);
+        let level = match self.network.reads {
+            Reads::Graphs(_) => 0i32,
+            Reads::Nodes => 1,
+            Reads::Edges | Reads::Pairs => 2,
+        };
+        let classes = self.network.outputs() as i32;
+        launch!(
+            self.stream,
+            self.program,
+            "begin_batch",
+            (1, 1, 1),
+            (1024, 1, 1),
+            0,
+            b.batch,
+            b.data.structure,
+            level,
+            b.class_counts,
+            classes
+        )?;
+        let graphs = b.capacity.graphs.max(1) as u32;
+        launch!(
+            self.stream,
+            self.program,
+            "gather_batch",
+            (graphs, 1, 1),
+            (PLAIN, 1, 1),
+            0,
+            b.batch,
+            b.data.structure,
+            full
+        )
+    }
+
+    fn forward(&self, b: &Buffers, train: bool) -> Result<()> {
+        let (threshold, scale) = input_dropout(&self.network);
+        let d = self.program.shape.d as u32;
+        let across = d.min(PLAIN);
+        let block = (across, (PLAIN / across).max(1), 1);
+        for (edges, input, rows) in [(0i32, b.input.node, b.capacity.nodes), (1, b.input.edge, self.edge_rows(b))] {
+            if rows > 0 {
+                let grid = ((rows as u32).div_ceil(block.1), 1, 1);
+                let x = b.embedded[edges as usize];
+                launch!(
+                    self.stream,
+                    self.program,
+                    "embed",
+                    grid,
+                    block,
+                    0,
+                    b.batch,
+                    input,
+                    edges,
+                    x,
+                    threshold,
+                    scale
+                )?;
+            }
+        }
+        for (index, layer) in b.layers.iter().enumerate() {
+            // In inference nobody may read the last layer's edges.
+            let edges = train || index + 1 < b.layers.len() || self.network.last_edges_read();
+            self.layer(b, layer, edges)?;
+            if self.network.head_reads(index + 1) {
+                self.read(b, layer, index)?;
+            }
+        }
+        self.head(b)
+    }
+
+    fn layer(&self, b: &Buffers, layer: &Layer, edges: bool) -> Result<()> {
+        let Self { stream, program, shared, .. } = self;
+        let nodes = (b.capacity.nodes as u32).div_ceil(4).max(1);
+        let mut attention = layer.attention;
+        attention.scores = if edges { attention.scores } else { 0 };
+        launch!(
+            stream,
+            program,
+            "project",
+            self.grid(b, true),
+            self.threads(),
+            shared.project,
+            b.batch,
+            layer.streams
+        )?;
+        launch!(stream, program, "attend", (nodes, 1, 1), (128, 1, 1), 0, b.batch, attention)?;
+        launch!(stream, program, "join", self.grid(b, edges), self.threads(), shared.join, b.batch, layer.streams)?;
+        launch!(stream, program, "feed", self.grid(b, edges), self.threads(), shared.feed, b.batch, layer.streams)
+    }
+
+    /// Puts a layer's output among the rows that the head reads.
+    fn read(&self, b: &Buffers, layer: &Layer, index: usize) -> Result<()> {
+        let shape = self.program.shape;
+        let edges = i32::from(self.network.reads == Reads::Edges);
+        let half = if edges == 1 { layer.streams.edge } else { layer.streams.node };
+        let rows = if edges == 1 { b.capacity.edges } else { b.capacity.nodes };
+        let column = if self.network.jump == Jump::Concat { index * shape.d } else { 0 } as i32;
+        let add = i32::from(self.network.jump == Jump::Sum && index > 0);
+        let grid = (rows.div_ceil(shape.rows).max(1) as u32, 1, 1);
+        launch!(
+            self.stream,
+            self.program,
+            "read_rows",
+            grid,
+            self.threads(),
+            self.shared.read,
+            b.batch,
+            half.out,
+            half.norm2,
+            edges,
+            b.source,
+            column,
+            source_width(&self.network) as i32,
+            add
+        )
+    }
+
+    fn head(&self, b: &Buffers) -> Result<()> {
+        let width = source_width(&self.network) as i32;
+        match self.network.reads {
+            Reads::Graphs(readout) => launch!(
+                self.stream,
+                self.program,
+                "pool",
+                (b.capacity.graphs.max(1) as u32, 1, 1),
+                (128, 1, 1),
+                0,
+                b.batch,
+                b.source,
+                width,
+                readout_number(readout),
+                b.head.input,
+                b.largest
+            )?,
+            Reads::Pairs => launch!(
+                self.stream,
+                self.program,
+                "pair_up",
+                (b.capacity.edges.clamp(1, 1 << 16) as u32, 1, 1),
+                (128, 1, 1),
+                0,
+                b.batch,
+                b.source,
+                width,
+                b.head.input
+            )?,
+            Reads::Nodes | Reads::Edges => {}
+        }
+        launch!(
+            self.stream,
+            self.program,
+            "head_forward",
+            self.head_grid(b),
+            (128, 1, 1),
+            self.shared.head,
+            b.batch,
+            b.head
+        )
+    }
+
+    fn head_grid(&self, b: &Buffers) -> (u32, u32, u32) {
+        (b.rows.div_ceil(HEAD_ROWS).max(1) as u32, 1, 1)
+    }
+
+    fn loss(&self, b: &Buffers, train: bool) -> Result<()> {
+        let last = b.head.layers[b.head.count as usize - 1];
+        let blocks = (b.rows as u32).div_ceil(PLAIN).max(1);
+        launch!(
+            self.stream,
+            self.program,
+            "count_labels",
+            (blocks, 1, 1),
+            (PLAIN, 1, 1),
+            0,
+            b.batch,
+            b.labels,
+            b.class_counts
+        )?;
+        launch!(
+            self.stream,
+            self.program,
+            "loss",
+            (blocks, 1, 1),
+            (PLAIN, 1, 1),
+            0,
+            b.batch,
+            b.labels,
+            b.class_counts,
+            last.out,
+            if train { last.dout } else { 0 },
+            b.outputs,
+            b.losses,
+            b.partial,
+            at::<u32>(b.tickets, 2)
+        )
+    }
+
+    fn backward(&self, b: &Buffers) -> Result<()> {
+        let Self { stream, program, shared, network, .. } = self;
+        let shape = program.shape;
+        launch!(stream, program, "head_backward", self.head_grid(b), (128, 1, 1), shared.head, b.batch, b.head)?;
+        let head_done = self.weigh(b, b.head_jobs, b.head_units)?;
+        let width = source_width(network);
+        let on_edges = network.reads == Reads::Edges;
+        let rows = if on_edges { b.capacity.edges } else { b.capacity.nodes };
+        if !matches!(network.reads, Reads::Nodes | Reads::Edges) {
+            let (reads, readout) = match network.reads {
+                Reads::Graphs(readout) => (0, readout_number(readout)),
+                _ => (3, 0),
+            };
+            let of = abi::Spread { dinput: b.head.dinput, largest: b.largest, width: width as i32, reads, readout };
+            let grid = (rows.clamp(1, 1 << 16) as u32, 1, 1);
+            launch!(stream, program, "spread", grid, (128, 1, 1), 0, b.batch, of, b.dsource)?;
+        }
+        let Some(last) = b.layers.last() else { return Ok(()) };
+        let column = if network.jump == Jump::Concat { (network.layers - 1) * shape.d } else { 0 };
+        let dsource = at::<f32>(b.dsource, column);
+        let enter = |half: abi::Half, edges: bool, rows: usize, dsource: abi::Pointer| {
+            let grid = (rows.div_ceil(shape.rows).max(1) as u32, 1, 1);
+            launch!(
+                stream,
+                program,
+                "enter_backward",
+                grid,
+                self.threads(),
+                shared.read,
+                b.batch,
+                half,
+                i32::from(edges),
+                dsource,
+                width as i32
+            )
+        };
+        // Where edges are read, nothing comes back through the last layer's nodes.
+        enter(last.streams.node, false, b.capacity.nodes, if on_edges { 0 } else { dsource })?;
+        if on_edges {
+            enter(last.streams.edge, true, b.capacity.edges, dsource)?;
+        }
+        let mut done: Vec<CudaEvent> = Vec::new();
+        for (index, layer) in b.layers.iter().enumerate().rev() {
+            // The set of gradients that this layer writes is still read by the weights of the layer two above.
+            if let Some(event) = done.iter().rev().nth(1) {
+                stream.wait(event)?;
+            }
+            let edges = index + 1 < b.layers.len() || network.last_edges_read();
+            self.layer_backward(b, layer, edges, index == 0)?;
+            done.push(self.weigh(b, layer.jobs, layer.units)?);
+        }
+        self.input_backward(b)?;
+        for event in done.iter().rev().take(2).chain([&head_done]) {
+            stream.wait(event)?;
+        }
+        Ok(())
+    }
+
+    fn layer_backward(&self, b: &Buffers, layer: &Layer, edges: bool, first: bool) -> Result<()> {
+        let Self { stream, program, shared, .. } = self;
+        let blocks = (b.capacity.nodes as u32).div_ceil(4).max(1);
+        let streams = layer.streams;
+        launch!(stream, program, "feed_backward", self.grid(b, edges), self.threads(), shared.feed, b.batch, streams)?;
+        launch!(stream, program, "join_backward", self.grid(b, edges), self.threads(), shared.join, b.batch, streams)?;
+        let attention = layer.attention;
+        launch!(
+            stream,
+            program,
+            "attend_backward",
+            (2 * blocks, 1, 1),
+            (128, 1, 1),
+            0,
+            b.batch,
+            attention,
+            blocks as i32
+        )?;
+        launch!(
+            stream,
+            program,
+            "project_backward",
+            self.grid(b, true),
+            self.threads(),
+            shared.project,
+            b.batch,
+            streams,
+            i32::from(first)
+        )
+    }
+
+    /// Takes weight gradients on the second stream, after everything so far on the first.
+    fn weigh(&self, b: &Buffers, jobs: abi::Jobs, units: usize) -> Result<CudaEvent> {
+        let ready = self.stream.record_event(None)?;
+        self.side.wait(&ready)?;
+        let side = self.program.shape.unit as u32;
+        let threads = side * side / 16;
+        launch!(
+            self.side,
+            self.program,
+            "weigh_gradients",
+            (units as u32, CHUNKS as u32, 1),
+            (threads, 1, 1),
+            0,
+            b.batch,
+            jobs
+        )?;
+        Ok(self.side.record_event(None)?)
+    }
+
+    fn input_backward(&self, b: &Buffers) -> Result<()> {
+        let (threshold, scale) = input_dropout(&self.network);
+        let threads = (self.program.shape.d as u32).min(128).next_multiple_of(32);
+        let Some(layer) = b.layers.first() else { return Ok(()) };
+        for (edges, input, gradients, g) in [
+            (0i32, b.input.node, &b.input.node_gradients, layer.streams.node.dout),
+            (1, b.input.edge, &b.input.edge_gradients, layer.streams.edge.dout),
+        ] {
+            for &of in gradients {
+                let grid = (of.entries as u32, CHUNKS as u32, 1);
+                launch!(
+                    self.stream,
+                    self.program,
+                    "embed_backward",
+                    grid,
+                    (threads, 1, 1),
+                    threads * 4,
+                    b.batch,
+                    input,
+                    of,
+                    edges,
+                    g,
+                    b.flat.size,
+                    CHUNKS as i32,
+                    threshold,
+                    scale
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    fn optimise(&self, b: &Buffers) -> Result<()> {
+        let flat = b.flat;
+        let blocks = ((flat.size as u32).div_ceil(PLAIN), 1, 1);
+        launch!(
+            self.stream,
+            self.program,
+            "gather_gradients",
+            blocks,
+            (PLAIN, 1, 1),
+            0,
+            b.batch,
+            flat.chunks,
+            CHUNKS as i32,
+            flat.size,
+            flat.size as i32,
+            flat.gradient,
+            b.partial,
+            at::<u32>(b.tickets, 3)
+        )?;
+        launch!(
+            self.stream,
+            self.program,
+            "adam",
+            blocks,
+            (PLAIN, 1, 1),
+            0,
+            b.batch,
+            flat.size as i32,
+            flat.idle.0 as i32,
+            flat.idle.1 as i32,
+            flat.gradient,
+            flat.first,
+            flat.second,
+            flat.values,
+            flat.transposed,
+            flat.places
+        )
+    }
+
+    /// Brings the transposes up to date, after parameters were set.
+    pub(crate) fn transpose(&self, b: &Buffers) -> Result<()> {
+        let flat = b.flat;
+        let blocks = ((flat.size as u32).div_ceil(PLAIN), 1, 1);
+        launch!(
+            self.stream,
+            self.program,
+            "transpose",
+            blocks,
+            (PLAIN, 1, 1),
+            0,
+            flat.size as i32,
+            flat.values,
+            flat.transposed,
+            flat.places
+        )
+    }
+
+    /// Statistics of inference.
+    pub(crate) fn use_running(&self, b: &Buffers) -> Result<()> {
+        if self.network.norm != Norm::Batch {
+            return Ok(());
+        }
+        launch!(self.stream, self.program, "use_running", (b.flat.sites as u32, 1, 1), (128, 1, 1), 0, b.sites)
+    }
+}
+
+fn readout_number(readout: Readout) -> i32 {
+    match readout {
+        Readout::Mean => 0,
+        Readout::Sum => 1,
+        Readout::Max => 2,
+    }
+}
+
+/// Threshold and scale of dropout on embedded features.
+fn input_dropout(network: &Network) -> (u32, f32) {
+    ((network.input_dropout * 65_536.0).round() as u32, (1.0 / (1.0 - network.input_dropout)) as f32)
+}

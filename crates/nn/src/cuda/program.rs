@@ -1,0 +1,243 @@
+//! The kernels, compiled for one network, precision and card; kept on disk by source, options and card.
+
+use std::collections::HashMap;
+use std::ffi::{CString, c_char};
+use std::path::{Path, PathBuf};
+
+use cudarc::driver::{CudaFunction, sys as driver};
+use cudarc::nvrtc::{Ptx, sys};
+
+use super::device::{CudaDevice, Precision};
+use super::error::{CudaError, Result};
+use crate::channels::padded;
+use crate::network::{Clamp, Gate, Network, Norm};
+
+const SOURCES: [(&str, &str); 10] = [
+    ("common.cuh", include_str!("kernels/common.cuh")),
+    ("product.cuh", include_str!("kernels/product.cuh")),
+    ("norm.cuh", include_str!("kernels/norm.cuh")),
+    ("batch.cu", include_str!("kernels/batch.cu")),
+    ("input.cu", include_str!("kernels/input.cu")),
+    ("layer.cu", include_str!("kernels/layer.cu")),
+    ("attend.cu", include_str!("kernels/attend.cu")),
+    ("head.cu", include_str!("kernels/head.cu")),
+    ("weights.cu", include_str!("kernels/weights.cu")),
+    ("optimiser.cu", include_str!("kernels/optimiser.cu")),
+];
+
+/// Sizes that kernels and launches must agree on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// Channels, padded.
+    pub(crate) d: usize,
+    /// Heads, padded.
+    pub(crate) heads: usize,
+    /// Hidden channels, padded.
+    pub(crate) hidden: usize,
+    /// Rows of a tile.
+    pub(crate) rows: usize,
+    /// Side of a block of a weight gradient.
+    pub(crate) unit: usize,
+}
+
+impl Shape {
+    pub(crate) fn of(network: &Network) -> Self {
+        let d = network.channels.padded_width();
+        let rows = if d <= 256 { 32 } else { 16 };
+        Self {
+            d,
+            heads: network.channels.padded_heads(),
+            hidden: padded(2 * network.channels.width()),
+            rows,
+            unit: if d <= 96 { d } else { 64 },
+        }
+    }
+
+    /// Threads of a block that works on rows.
+    pub(crate) fn threads(self) -> u32 {
+        2 * self.d as u32
+    }
+
+    /// Bytes of tiles in shared memory, with the given widths.
+    pub(crate) fn tiles(self, widths: &[usize]) -> usize {
+        widths.iter().map(|width| self.rows * (width + 4) * 4).sum()
+    }
+}
+
+/// The compiler's options for a network.
+pub(crate) fn options(network: &Network, precision: Precision, architecture: &str) -> Vec<String> {
+    let shape = Shape::of(network);
+    let defines = [
+        ("D", shape.d),
+        ("WIDTH", network.channels.width()),
+        ("HEADS", shape.heads),
+        ("TRUE_HEADS", network.channels.heads()),
+        ("HIDDEN", shape.hidden),
+        ("ROWS", shape.rows),
+        ("UNIT", shape.unit),
+        ("NORM", [Norm::None, Norm::Batch, Norm::Layer].iter().position(|&n| n == network.norm).unwrap_or(0)),
+        ("EDGE", usize::from(network.edge_stream)),
+        ("RESIDUAL", usize::from(network.residual)),
+        ("GATE", usize::from(network.gate == Gate::Scalar)),
+        ("CLAMP", usize::from(network.clamp == Clamp::Exponentials)),
+        ("PRECISION", precision as usize),
+    ];
+    let mut options = vec![format!("--gpu-architecture={architecture}"), "--std=c++17".to_owned()];
+    options.extend(defines.iter().map(|(name, value)| format!("-D{name}={value}")));
+    options
+}
+
+fn source() -> String {
+    SOURCES.iter().map(|(name, text)| format!("#line 1 \"{name}\"\n{text}")).collect()
+}
+
+/// Compiles the kernels to machine code. Needs the compiler's library, but no card.
+///
+/// # Errors
+/// If the library is not there, or rejects the source.
+pub(crate) fn compile(options: &[String]) -> Result<Vec<u8>> {
+    // SAFETY: only tries to load the library.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(CudaError::NoCompiler);
+    }
+    let failed = |what: &str, code: sys::nvrtcResult| CudaError::Compile(format!("{what} gave {code:?}"));
+    let text = |value: &str| CString::new(value).map_err(|e| CudaError::Compile(e.to_string()));
+    let (source, name) = (text(&source())?, text("graph-transformer.cu")?);
+    let options: Vec<CString> = options.iter().map(|option| text(option)).collect::<Result<_>>()?;
+    let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
+    let mut program = std::ptr::null_mut();
+    // SAFETY: all texts end with a zero and outlive the program; lengths are asked for before buffers are filled.
+    unsafe {
+        let created = sys::nvrtcCreateProgram(
+            &mut program,
+            source.as_ptr(),
+            name.as_ptr(),
+            0,
+            std::ptr::null(),
+            std::ptr::null(),
+        );
+        if created != sys::nvrtcResult::NVRTC_SUCCESS {
+            return Err(failed("nvrtcCreateProgram", created));
+        }
+        let compiled = sys::nvrtcCompileProgram(program, pointers.len() as i32, pointers.as_ptr());
+        let result = if compiled == sys::nvrtcResult::NVRTC_SUCCESS {
+            let mut size = 0;
+            sys::nvrtcGetCUBINSize(program, &mut size);
+            let mut image = vec![0u8; size];
+            match sys::nvrtcGetCUBIN(program, image.as_mut_ptr().cast()) {
+                sys::nvrtcResult::NVRTC_SUCCESS => Ok(image),
+                code => Err(failed("nvrtcGetCUBIN", code)),
+            }
+        } else {
+            let mut size = 0;
+            sys::nvrtcGetProgramLogSize(program, &mut size);
+            let mut log = vec![0u8; size];
+            sys::nvrtcGetProgramLog(program, log.as_mut_ptr().cast());
+            Err(CudaError::Compile(String::from_utf8_lossy(&log).trim_matches(['\0', '\n', ' ']).to_owned()))
+        };
+        sys::nvrtcDestroyProgram(&mut program);
+        result
+    }
+}
+
+/// The kernels on a card.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) shape: Shape,
+    functions: HashMap<&'static str, CudaFunction>,
+}
+
+const KERNELS: [&str; 25] = [
+    "use_running",
+    "begin_batch",
+    "gather_batch",
+    "embed",
+    "embed_backward",
+    "project",
+    "attend",
+    "join",
+    "feed",
+    "read_rows",
+    "pool",
+    "pair_up",
+    "head_forward",
+    "count_labels",
+    "loss",
+    "head_backward",
+    "spread",
+    "enter_backward",
+    "feed_backward",
+    "join_backward",
+    "attend_backward",
+    "project_backward",
+    "weigh_gradients",
+    "gather_gradients",
+    "adam",
+];
+
+impl Program {
+    /// Takes the kernels from the cache, or compiles them and puts them there.
+    ///
+    /// # Errors
+    /// If they are not cached and cannot be compiled, or the driver rejects them.
+    pub(crate) fn new(
+        device: &CudaDevice,
+        network: &Network,
+        precision: Precision,
+        cache: Option<&Path>,
+    ) -> Result<Self> {
+        let options = options(network, precision, &device.architecture);
+        let file = cache.map(|folder| folder.join(cache_name(&options)));
+        let cached = file.as_ref().and_then(|file| std::fs::read(file).ok()).filter(|image| !image.is_empty());
+        let image = match cached {
+            Some(image) => image,
+            None => {
+                let image = compile(&options)?;
+                if let Some(file) = &file {
+                    keep(file, &image);
+                }
+                image
+            }
+        };
+        let module = device.context.load_module(Ptx::from_binary(image))?;
+        let functions = KERNELS
+            .iter()
+            .chain(&["transpose"])
+            .map(|&name| Ok((name, module.load_function(name)?)))
+            .collect::<Result<HashMap<_, _>>>()?;
+        Ok(Self { shape: Shape::of(network), functions })
+    }
+
+    pub(crate) fn function(&self, name: &str) -> &CudaFunction {
+        &self.functions[name]
+    }
+
+    /// Lets a kernel have more shared memory than the usual 48 KB.
+    pub(crate) fn allow_shared(&self, name: &str, bytes: usize) -> Result<()> {
+        let attribute = driver::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        if bytes > 48 << 10 {
+            self.function(name).set_attribute(attribute, bytes as i32)?;
+        }
+        Ok(())
+    }
+}
+
+/// Names the machine code by everything that it depends on.
+fn cache_name(options: &[String]) -> PathBuf {
+    // FNV-1a, twice with different starts: a name, not a safeguard against anybody.
+    let hash = |start: u64| {
+        let bytes = options.iter().flat_map(|option| option.bytes().chain([0])).chain(source().into_bytes());
+        bytes.fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    };
+    PathBuf::from(format!("{:016x}{:016x}.cubin", hash(0xcbf2_9ce4_8422_2325), hash(0x8422_2325_cbf2_9ce4)))
+}
+
+/// Keeps machine code for the next time; a cache that cannot be written is no error.
+fn keep(file: &Path, image: &[u8]) {
+    let Some(folder) = file.parent() else { return };
+    let beside = file.with_extension(format!("{}.new", std::process::id()));
+    let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&beside, image));
+    if written.and_then(|()| std::fs::rename(&beside, file)).is_err() {
+        let _ = std::fs::remove_file(&beside);
+    }
+}

@@ -1,0 +1,206 @@
+//! A data set on the card, once; batches are lists of its graphs.
+
+use std::sync::Arc;
+
+use gt_graph::{FeatureRows, GraphBatch, GraphStore};
+
+use super::abi;
+use super::device::CudaDevice;
+use super::error::{CudaError, Result};
+use super::memory::Memory;
+use crate::cpu::Edges;
+use crate::network::{Input, Network};
+
+/// Graphs whose edges are sorted at a time.
+const GRAPHS_AT_ONCE: usize = 1024;
+
+/// Features of one stream, as far as a network reads them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Features {
+    pub(crate) categorical: abi::Pointer,
+    pub(crate) linear: abi::Pointer,
+    pub(crate) hot_start: abi::Pointer,
+    pub(crate) hot: abi::Pointer,
+    pub(crate) laplacian: abi::Pointer,
+    pub(crate) walk: abi::Pointer,
+    pub(crate) roles: abi::Pointer,
+}
+
+/// A data set on a device.
+#[derive(Debug)]
+pub struct ResidentData {
+    _memory: Memory,
+    pub(crate) structure: abi::Resident,
+    pub(crate) node: Features,
+    pub(crate) edge: Features,
+    pub(crate) edges: Edges,
+    /// Nodes and edges of each graph, largest first: how much a batch can hold.
+    node_counts: Vec<usize>,
+    edge_counts: Vec<usize>,
+    graphs: usize,
+}
+
+/// The most that a batch can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Capacity {
+    pub(crate) graphs: usize,
+    pub(crate) nodes: usize,
+    pub(crate) edges: usize,
+}
+
+impl ResidentData {
+    /// Puts what a network reads of a data set on the device.
+    ///
+    /// # Errors
+    /// If it does not fit.
+    pub fn new(device: &CudaDevice, store: &GraphStore, network: &Network, edges: Edges) -> Result<Arc<Self>> {
+        let stream = device.context.default_stream();
+        let mut memory = Memory::new(&stream);
+        let full = edges == Edges::Full;
+        let graphs = store.len();
+        let node_counts: Vec<usize> = (0..graphs).map(|graph| store.node_range(graph).len()).collect();
+        let edge_counts: Vec<usize> = (0..graphs)
+            .map(|graph| match full {
+                true => node_counts[graph] * node_counts[graph].saturating_sub(1),
+                false => store.edge_range(graph).len(),
+            })
+            .collect();
+        // Only the starts of a full graph's edges are stored, and only differences of them are read.
+        let total: usize = edge_counts.iter().sum();
+        if store.num_nodes() > i32::MAX as usize || (!full && total > i32::MAX as usize) {
+            return Err(CudaError::Unsupported("a data set of more than 2,147,483,647 nodes or edges".into()));
+        }
+        let mut lists = Lists::default();
+        lists.take(store, full)?;
+        let structure = abi::Resident {
+            node_start: memory.with(&starts(&node_counts))?,
+            edge_start: memory.with(&starts(&edge_counts))?,
+            in_start: memory.with(&lists.in_start)?,
+            in_source: memory.with(&lists.in_source)?,
+            out_start: memory.with(&lists.out_start)?,
+            out_edge: memory.with(&lists.out_edge)?,
+            out_target: memory.with(&lists.out_target)?,
+        };
+        let encodings = store.encodings();
+        let coordinates = |of: &Option<gt_graph::encoding::Coordinates>, width: usize| match of {
+            Some(of) if width > 0 => of.values.clone(),
+            _ => Vec::new(),
+        };
+        let roles = encodings.weisfeiler_lehman.as_ref().filter(|_| network.node.roles.is_some());
+        let node = Features {
+            laplacian: memory.with(&coordinates(&encodings.laplacian, network.node.laplacian))?,
+            walk: memory.with(&coordinates(&encodings.random_walk, network.node.random_walk))?,
+            roles: memory.with(roles.map_or(&[][..], |roles| roles))?,
+            ..lists.node.upload(&mut memory, &network.node)?
+        };
+        let edge = match network.edge_stream && !full {
+            true => lists.edge.upload(&mut memory, &network.edge)?,
+            false => Features::default(),
+        };
+        stream.synchronize()?;
+        let descending = |mut counts: Vec<usize>| {
+            counts.sort_unstable_by(|a, b| b.cmp(a));
+            counts
+        };
+        Ok(Arc::new(Self {
+            _memory: memory,
+            structure,
+            node,
+            edge,
+            edges,
+            node_counts: descending(node_counts),
+            edge_counts: descending(edge_counts),
+            graphs,
+        }))
+    }
+
+    /// The most that a batch of so many graphs can hold: a function of data and batch size alone.
+    pub(crate) fn capacity(&self, batch: usize) -> Capacity {
+        let sum = |counts: &[usize]| counts.iter().take(batch).sum();
+        Capacity { graphs: batch.min(self.graphs), nodes: sum(&self.node_counts), edges: sum(&self.edge_counts) }
+    }
+}
+
+/// Running starts, one more than counts. A full graph's may wrap around; only differences are read.
+fn starts(counts: &[usize]) -> Vec<i32> {
+    let mut start = 0i32;
+    let mut starts = vec![0];
+    starts.extend(counts.iter().map(|&count| {
+        start = start.wrapping_add(count as i32);
+        start
+    }));
+    starts
+}
+
+/// Feature rows of all graphs, one after the other.
+#[derive(Default)]
+struct Table {
+    categorical: Vec<u32>,
+    continuous: Vec<f32>,
+    hot_start: Vec<i32>,
+    hot: Vec<u32>,
+}
+
+impl Table {
+    fn add(&mut self, rows: FeatureRows<'_>) {
+        self.categorical.extend_from_slice(rows.categorical);
+        self.continuous.extend_from_slice(rows.continuous);
+        if let Some(words) = rows.multi_hot {
+            if self.hot_start.is_empty() {
+                self.hot_start.push(0);
+            }
+            let base = self.hot.len() as i32 - words.offsets[0] as i32;
+            self.hot_start.extend(words.offsets[1..].iter().map(|&offset| base + offset as i32));
+            self.hot.extend_from_slice(words.indices);
+        }
+    }
+
+    fn upload(&self, memory: &mut Memory, input: &Input) -> Result<Features> {
+        Ok(Features {
+            categorical: memory.with(&self.categorical)?,
+            linear: if input.constant { 0 } else { memory.with(&self.continuous)? },
+            hot_start: memory.with(&self.hot_start)?,
+            hot: memory.with(&self.hot)?,
+            ..Default::default()
+        })
+    }
+}
+
+/// Edges sorted by target, positions relative to their graph; features in that order.
+#[derive(Default)]
+struct Lists {
+    in_start: Vec<i32>,
+    in_source: Vec<i32>,
+    out_start: Vec<i32>,
+    out_edge: Vec<i32>,
+    out_target: Vec<i32>,
+    node: Table,
+    edge: Table,
+}
+
+impl Lists {
+    fn take(&mut self, store: &GraphStore, full: bool) -> Result<()> {
+        let mut batch = GraphBatch::new();
+        let ids: Vec<usize> = (0..store.len()).collect();
+        for ids in ids.chunks(GRAPHS_AT_ONCE) {
+            batch.assemble(store, ids).map_err(|e| CudaError::Unsupported(e.to_string()))?;
+            self.node.add(batch.node());
+            if full {
+                continue;
+            }
+            self.edge.add(batch.edge());
+            for graph in 0..batch.num_graphs() {
+                let (nodes, edges) = (batch.nodes_of(graph), batch.edges_of(graph));
+                let local = |values: &[u32], start: usize| {
+                    values.iter().map(|&value| value as i32 - start as i32).collect::<Vec<_>>()
+                };
+                self.in_start.extend(local(&batch.in_offsets()[nodes.clone()], edges.start));
+                self.out_start.extend(local(&batch.out_offsets()[nodes.clone()], edges.start));
+                self.in_source.extend(local(&batch.in_src()[edges.clone()], nodes.start));
+                self.out_target.extend(local(&batch.out_dst()[edges.clone()], nodes.start));
+                self.out_edge.extend(local(&batch.out_to_in()[edges.clone()], edges.start));
+            }
+        }
+        Ok(())
+    }
+}
