@@ -17,4 +17,7 @@ pub use model_file::{ModelFileError, ModelHeader};
 pub use names::parameter_name;
 pub use presets::Preset;
 pub use published::{PublishedEncoding, PublishedSet};
-pub use weights::{HEADER_KEY, Misfit, WeightsError, load_moments, load_weights, save_moments, save_weights};
+pub use weights::{
+    HEADER_KEY, Misfit, RunningStatistics, WeightsError, is_finite, load_moments, load_weights, running_statistics,
+    save_moments, save_weights, set_running_statistics,
+};

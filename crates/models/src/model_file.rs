@@ -66,17 +66,25 @@ impl ModelHeader {
         save_weights(engine, &serde_json::to_string(self).expect("a header is plain data"))
     }
 
-    /// A model from the bytes of its file.
+    /// The header alone.
     ///
     /// # Errors
-    /// If the file is damaged, from elsewhere, too new, or does not fit together.
-    pub fn open(bytes: &[u8], isa: Isa) -> Result<(Self, Engine<f32>), ModelFileError> {
+    /// If the file is damaged, from elsewhere, or too new.
+    pub fn read(bytes: &[u8]) -> Result<Self, ModelFileError> {
         let text = read_header(bytes)?.ok_or(ModelFileError::NoHeader)?;
         let version: Versioned = serde_json::from_str(&text)?;
         if version.format_version > FORMAT_VERSION {
             return Err(ModelFileError::Version(version.format_version));
         }
-        let header: Self = serde_json::from_str(&text)?;
+        Ok(serde_json::from_str(&text)?)
+    }
+
+    /// A model from the bytes of its file.
+    ///
+    /// # Errors
+    /// If the file is damaged, from elsewhere, too new, or does not fit together.
+    pub fn open(bytes: &[u8], isa: Isa) -> Result<(Self, Engine<f32>), ModelFileError> {
+        let header = Self::read(bytes)?;
         let mut engine = header.engine(isa)?;
         load_weights(&mut engine, bytes)?;
         Ok((header, engine))

@@ -213,6 +213,28 @@ pub fn load_moments(engine: &mut Engine<f32>, bytes: &[u8]) -> Result<(), Weight
     Ok(())
 }
 
+/// Running mean and variance of every batch normalisation.
+pub type RunningStatistics = Vec<(Vec<f32>, Vec<f32>)>;
+
+/// Copies the running statistics, which a forward pass in training moves even where no step follows.
+pub fn running_statistics(engine: &Engine<f32>) -> RunningStatistics {
+    statistics(engine).into_iter().map(|(_, layer, stream, number)| engine.running(layer, stream, number)).collect()
+}
+
+/// Puts such a copy back.
+pub fn set_running_statistics(engine: &mut Engine<f32>, values: &RunningStatistics) {
+    for ((_, layer, stream, number), (mean, var)) in statistics(engine).into_iter().zip(values) {
+        engine.set_running(layer, stream, number, mean, var);
+    }
+}
+
+/// Whether all parameters and running statistics are finite numbers, as [`load_weights`] demands.
+pub fn is_finite(engine: &Engine<f32>) -> bool {
+    let finite = |values: &[f32]| values.iter().all(|v| v.is_finite());
+    (0..engine.parameters().list().len()).all(|index| finite(&engine.parameter(index)))
+        && running_statistics(engine).iter().all(|(mean, var)| finite(mean) && finite(var))
+}
+
 /// Every batch normalisation: its name, layer, stream and number.
 fn statistics<T: Real>(engine: &Engine<T>) -> Vec<(String, usize, Stream, usize)> {
     let network = engine.network();

@@ -1,10 +1,11 @@
 //! Checkpoints: complete or not there.
 //!
 //! A checkpoint is a folder `checkpoint/NUMBER` with model, moments, best model, state and collected outputs, and a manifest of their hashes that is written
-//! last. Two are kept. The newest whose hashes agree is the one to go on from.
+//! last. Two are kept. The newest whose hashes agree is the one to go on from; if there were some and none is whole, that is an error, not a new beginning.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -32,30 +33,40 @@ pub(crate) fn hash(bytes: &[u8]) -> String {
 }
 
 /// Checkpoint numbers in a folder, ascending, whether complete or not.
-fn numbers(folder: &Path) -> Vec<u64> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut numbers: Vec<u64> = entries.filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
+fn numbers(folder: &Path) -> Result<Vec<u64>> {
+    let mut numbers = Vec::new();
+    match fs::read_dir(folder) {
+        Ok(entries) => {
+            for entry in entries {
+                let name = entry.map_err(|e| TrainError::io(folder, &e))?.file_name();
+                numbers.extend(name.to_str().and_then(|name| name.parse::<u64>().ok()));
+            }
+        }
+        Err(e) if e.kind() == ErrorKind::NotFound => {}
+        Err(e) => return Err(TrainError::io(folder, &e)),
+    }
     numbers.sort_unstable();
-    numbers
+    Ok(numbers)
 }
 
-fn place(folder: &Path, number: u64) -> PathBuf {
+/// The folder of a checkpoint.
+pub(crate) fn place(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("{number:08}"))
 }
 
 /// Writes a checkpoint and removes those before the last one.
 pub(crate) fn write(folder: &Path, number: u64, files: &Files) -> Result<()> {
     let here = place(folder, number);
-    // What is left of an interrupted write has no manifest and counts for nothing.
-    if here.exists() {
-        fs::remove_dir_all(&here).map_err(|e| TrainError::io(&here, &e))?;
+    // What bears this number or a higher one was interrupted or damaged: the run has gone on from one before.
+    for stale in numbers(folder)?.into_iter().filter(|&found| found >= number).map(|found| place(folder, found)) {
+        fs::remove_dir_all(&stale).map_err(|e| TrainError::io(&stale, &e))?;
     }
     let written = write_files(&here, files);
     if written.is_err() {
         let _ = fs::remove_dir_all(&here);
         return written;
     }
-    let old = numbers(folder);
+    let old = numbers(folder)?;
     let keep = old.len().saturating_sub(2);
     for number in &old[..keep] {
         let _ = fs::remove_dir_all(place(folder, *number));
@@ -71,7 +82,19 @@ fn write_files(here: &Path, files: &Files) -> Result<()> {
         manifest.files.insert((*name).to_owned(), hash(bytes));
     }
     let text = serde_json::to_vec_pretty(&manifest).expect("a manifest is plain data");
-    Ok(write_bytes(&here.join(MANIFEST), &text)?)
+    write_bytes(&here.join(MANIFEST), &text)?;
+    // Names must have reached the disk too before older checkpoints go.
+    [Some(here), here.parent()].into_iter().flatten().try_for_each(sync_folder)
+}
+
+#[cfg(unix)]
+fn sync_folder(folder: &Path) -> Result<()> {
+    File::open(folder).and_then(|f| f.sync_all()).map_err(|e| TrainError::io(folder, &e))
+}
+
+#[cfg(not(unix))]
+fn sync_folder(_: &Path) -> Result<()> {
+    Ok(())
 }
 
 /// A checkpoint that was read.
@@ -82,20 +105,34 @@ pub(crate) struct Found {
     pub(crate) passed_over: Vec<String>,
 }
 
-/// The newest checkpoint that is whole.
-pub(crate) fn newest(folder: &Path) -> Option<Found> {
+/// The newest checkpoint that is whole; none if the first was never completed.
+///
+/// # Errors
+/// If there were checkpoints and all are damaged.
+pub(crate) fn newest(folder: &Path) -> Result<Option<Found>> {
+    let numbers = numbers(folder)?;
     let mut passed_over = Vec::new();
-    for number in numbers(folder).into_iter().rev() {
+    for &number in numbers.iter().rev() {
         match read(&place(folder, number)) {
-            Ok(files) => return Some(Found { number, files, passed_over }),
+            Ok(files) => return Ok(Some(Found { number, files, passed_over })),
             Err(problem) => passed_over.push(format!("{}: {problem}", place(folder, number).display())),
         }
     }
-    None
+    if numbers.is_empty() || numbers == [1] && !place(folder, 1).join(MANIFEST).exists() {
+        return Ok(None);
+    }
+    let text = format!(
+        "no checkpoint is whole ({}); restore one from a copy, or start another run elsewhere",
+        passed_over.join("; ")
+    );
+    Err(TrainError::run(folder, text))
 }
 
 fn read(here: &Path) -> std::result::Result<BTreeMap<String, Vec<u8>>, String> {
-    let text = fs::read(here.join(MANIFEST)).map_err(|_| "it was never completed".to_owned())?;
+    let text = fs::read(here.join(MANIFEST)).map_err(|e| match e.kind() {
+        ErrorKind::NotFound => "it was never completed".to_owned(),
+        _ => format!("{MANIFEST}: {e}"),
+    })?;
     let manifest: Manifest = serde_json::from_slice(&text).map_err(|e| format!("its manifest is damaged: {e}"))?;
     let mut files = BTreeMap::new();
     for (name, expected) in manifest.files {
@@ -108,7 +145,7 @@ fn read(here: &Path) -> std::result::Result<BTreeMap<String, Vec<u8>>, String> {
     Ok(files)
 }
 
-/// Writes checkpoints on a thread of its own.
+/// Writes checkpoints on a thread of its own. Dropping it waits for the last one.
 pub(crate) struct Writer {
     jobs: Option<SyncSender<(u64, Files)>>,
     thread: Option<JoinHandle<Result<()>>>,
@@ -132,6 +169,11 @@ impl Writer {
         if sent { Ok(()) } else { self.finish() }
     }
 
+    /// Whether a checkpoint could not be written; [`Writer::write`] and [`Writer::finish`] tell why.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.thread.as_ref().is_some_and(JoinHandle::is_finished)
+    }
+
     /// Waits until everything is on disk; tells what went wrong.
     pub(crate) fn finish(&mut self) -> Result<()> {
         self.jobs = None;
@@ -140,6 +182,14 @@ impl Writer {
             Some(Ok(result)) => result,
             Some(Err(panic)) => std::panic::resume_unwind(panic),
         }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.jobs = None;
+        // Whoever wants to know what went wrong has called `finish`.
+        let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
@@ -159,15 +209,53 @@ mod tests {
             writer.write(number, files(&format!("checkpoint {number}"))).unwrap();
         }
         writer.finish().unwrap();
-        assert_eq!(numbers(folder.path()), [3, 4]);
-        let found = newest(folder.path()).unwrap();
+        assert_eq!(numbers(folder.path()).unwrap(), [3, 4]);
+        let found = newest(folder.path()).unwrap().unwrap();
         assert_eq!((found.number, &found.files["a"][..]), (4, &b"checkpoint 4"[..]));
         // A flipped bit, then a missing manifest.
         fs::write(place(folder.path(), 4).join("a"), "checkpoint 5").unwrap();
-        let found = newest(folder.path()).unwrap();
+        let found = newest(folder.path()).unwrap().unwrap();
         assert_eq!(found.number, 3);
         assert!(found.passed_over[0].ends_with("a is damaged"), "{:?}", found.passed_over);
         fs::remove_file(place(folder.path(), 3).join(MANIFEST)).unwrap();
-        assert!(newest(folder.path()).is_none());
+        let error = newest(folder.path()).err().unwrap().to_string();
+        for part in ["no checkpoint is whole", "00000004: a is damaged", "00000003: it was never completed"] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_first_checkpoint_that_was_never_completed_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(newest(&folder.path().join("nowhere")).unwrap().is_none());
+        fs::create_dir(place(folder.path(), 1)).unwrap();
+        assert!(newest(folder.path()).unwrap().is_none());
+        fs::rename(place(folder.path(), 1), place(folder.path(), 2)).unwrap();
+        assert!(newest(folder.path()).is_err(), "the second comes after a complete first one");
+    }
+
+    #[test]
+    fn going_on_from_an_older_one_leaves_no_newer_one_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        for number in [5, 6, 7] {
+            write(folder.path(), number, &files("old")).unwrap();
+        }
+        write(folder.path(), 6, &files("new")).unwrap();
+        assert_eq!(numbers(folder.path()).unwrap(), [6]);
+        assert_eq!(newest(folder.path()).unwrap().unwrap().files["a"], b"new");
+    }
+
+    #[test]
+    fn a_writer_that_fails_says_so_and_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        let mut writer = Writer::new(file.join("checkpoint"));
+        writer.write(1, files("lost")).unwrap();
+        while !writer.has_failed() {
+            std::thread::yield_now();
+        }
+        let error = writer.write(2, files("lost too")).unwrap_err().to_string();
+        assert!(error.contains("Not a directory"), "{error}");
     }
 }

@@ -27,8 +27,9 @@ pub enum TrainError {
     },
     /// The loss, or a gradient, is infinite or NaN.
     #[error(
-        "epoch {epoch}, batch {batch}: the {what} is not finite (graphs {graphs}); the last good state is that of the newest checkpoint. \
-         A smaller optimizer.lr or optimizer.clip may help; train.skip_bad_steps leaves such steps out"
+        "epoch {epoch}, batch {batch}: the {what} is not finite (graphs {graphs}); {}. optimizer.clip or train.skip_bad_steps, \
+         set in the run's config.toml, may get it past this when it is resumed; a smaller optimizer.lr needs a new run",
+        checkpoint.as_ref().map_or("there is no checkpoint yet".to_owned(), |at| format!("the last good checkpoint is {}", at.display()))
     )]
     NotFinite {
         /// Epoch, from 1.
@@ -39,6 +40,8 @@ pub enum TrainError {
         what: &'static str,
         /// Numbers of the batch's graphs in the data.
         graphs: String,
+        /// The newest checkpoint.
+        checkpoint: Option<PathBuf>,
     },
 }
 

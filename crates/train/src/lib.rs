@@ -6,6 +6,7 @@ mod encodings;
 mod error;
 mod evaluate;
 pub mod metrics;
+mod resume;
 mod run;
 mod schedule;
 mod task;

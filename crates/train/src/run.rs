@@ -14,6 +14,8 @@ use crate::training::EpochRecord;
 #[derive(Debug)]
 pub struct RunDirectory {
     path: PathBuf,
+    /// Whether it was not there before.
+    made: bool,
     /// Held as long as we live; the operating system lets go of it however we end.
     _lock: File,
 }
@@ -24,14 +26,44 @@ impl RunDirectory {
     /// # Errors
     /// If it cannot be made or another process is writing to it.
     pub fn open(path: &Path) -> Result<Self> {
+        let made = !path.exists();
+        if !made && !path.is_dir() {
+            return Err(TrainError::run(path, "it is a file, not the directory of a run"));
+        }
         fs::create_dir_all(path).map_err(|e| TrainError::io(path, &e))?;
         let lock = path.join(".lock");
         let file = File::options().create(true).truncate(false).write(true).open(&lock);
         let file = file.map_err(|e| TrainError::io(&lock, &e))?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { path: path.into(), _lock: file }),
+            Ok(()) => {
+                let run = Self { path: path.into(), made, _lock: file };
+                run.remove_partial_files();
+                Ok(run)
+            }
             Err(fs::TryLockError::WouldBlock) => Err(TrainError::run(path, "another process is training in it")),
             Err(fs::TryLockError::Error(e)) => Err(TrainError::io(&lock, &e)),
+        }
+    }
+
+    /// Takes the directory of a run that has begun, and keeps others out.
+    ///
+    /// # Errors
+    /// If no run has begun there, or another process is writing to it.
+    pub fn reopen(path: &Path) -> Result<Self> {
+        if path.is_dir() && !has_begun(path) || !path.exists() {
+            return Err(TrainError::run(path, "no run has begun there; start one without --resume"));
+        }
+        Self::open(path)
+    }
+
+    /// Removes what a process that was killed left half-written; nobody else writes here now.
+    fn remove_partial_files(&self) {
+        for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let partial = name.to_str().is_some_and(|name| name.starts_with(".gt-") && name.ends_with(".partial"));
+            if partial {
+                let _ = fs::remove_file(entry.path());
+            }
         }
     }
 
@@ -42,7 +74,7 @@ impl RunDirectory {
 
     /// Whether a run has begun here.
     pub fn has_begun(&self) -> bool {
-        self.path.join("config.toml").exists()
+        has_begun(&self.path)
     }
 
     /// The configuration of the run that has begun here.
@@ -71,10 +103,9 @@ impl RunDirectory {
         self.path.join("metrics.jsonl")
     }
 
-    /// Appends an epoch.
-    pub(crate) fn add_metrics(&self, record: &EpochRecord) -> Result<()> {
+    /// Appends the line of an epoch.
+    pub(crate) fn add_metrics(&self, line: &str) -> Result<()> {
         let file = self.metrics();
-        let line = serde_json::to_string(record).expect("a record is plain data") + "\n";
         let appended =
             File::options().create(true).append(true).open(&file).and_then(|mut f| f.write_all(line.as_bytes()));
         appended.map_err(|e| TrainError::io(&file, &e))
@@ -92,13 +123,17 @@ impl RunDirectory {
             Err(e) => Err(TrainError::io(&file, &e)),
         }
     }
+}
 
-    /// Leaves only the first epochs: those after the checkpoint are trained again.
-    pub(crate) fn cut_metrics(&self, epochs: usize) -> Result<()> {
-        let history = self.history()?;
-        let kept = history.iter().filter(|record| record.epoch <= epochs);
-        let text: String =
-            kept.map(|record| serde_json::to_string(record).expect("a record is plain data") + "\n").collect();
-        self.write("metrics.jsonl", text.as_bytes())
+fn has_begun(path: &Path) -> bool {
+    ["config.toml", "checkpoint"].iter().any(|name| path.join(name).exists())
+}
+
+impl Drop for RunDirectory {
+    /// A directory that was made for a run which never began is not left behind.
+    fn drop(&mut self) {
+        if self.made && !self.has_begun() {
+            let _ = fs::remove_file(self.path.join(".lock")).and_then(|()| fs::remove_dir(&self.path));
+        }
     }
 }

@@ -44,7 +44,8 @@ impl ScheduleState {
         if config.name != Schedule::Plateau {
             return false;
         }
-        if self.best.is_none_or(|best| loss < best * (1.0 - THRESHOLD)) {
+        // An infinite or NaN loss is never the best one, as in PyTorch.
+        if loss.is_finite() && self.best.is_none_or(|best| loss < best * (1.0 - THRESHOLD)) {
             self.best = Some(loss);
             self.bad = 0;
         } else {

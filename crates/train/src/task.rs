@@ -8,6 +8,7 @@ use gt_models::config::{Columns, DataShape, Graph, TargetShape};
 use gt_models::{Config, ModelHeader};
 use gt_nn::cpu::Edges;
 use gt_nn::{Loss, Network};
+use sha2::{Digest, Sha256};
 
 use crate::encodings::ensure_encodings;
 use crate::error::{Result, TrainError};
@@ -58,6 +59,8 @@ pub struct Task {
     /// Mean and deviation of each target in the training part; empty where targets stay as they are.
     pub scaling: Vec<(f64, f64)>,
     split: Splits,
+    /// Hash of everything that a data file holds, by which a run that goes on knows its data; empty where nothing is trained.
+    pub(crate) fingerprint: String,
 }
 
 /// What a network has to know of a schema.
@@ -94,6 +97,7 @@ impl Task {
         if config.data.standardize && task.shape.target.kind == TargetKind::Float {
             task.scaling = task.target_scaling();
         }
+        task.fingerprint = fingerprint(dataset);
         Ok(task)
     }
 
@@ -119,8 +123,8 @@ impl Task {
             None => new_split(dataset, config)?,
         };
         let edges = if config.model.graph == Graph::Full { Edges::Full } else { Edges::Sparse };
-        let (metric, scaling) = (Metric::of(loss), Vec::new());
-        Ok(Self { schema, shape, network, loss, metric, edges, graphs, scaling, split })
+        let (metric, scaling, fingerprint) = (Metric::of(loss), Vec::new(), String::new());
+        Ok(Self { schema, shape, network, loss, metric, edges, graphs, scaling, split, fingerprint })
     }
 
     /// Numbers per row that the network predicts.
@@ -238,6 +242,23 @@ pub fn unscale(scaling: &[(f64, f64)], outputs: &mut [f32]) {
             }
         }
     }
+}
+
+/// SHA-256 of graphs, features, targets, split and encodings, as they came; what is computed from them is not in it, since another machine may round it differently.
+fn fingerprint(dataset: &Dataset) -> String {
+    let mut hash = Sha256::new();
+    hash.update(gt_data::content_hash(dataset.graphs()));
+    if let Some(split) = dataset.split() {
+        hash.update(format!("{} {:?}", split.level, split.names));
+        split.codes.iter().for_each(|code| hash.update(code.to_le_bytes()));
+    }
+    let encodings = dataset.graphs().encodings();
+    for coordinates in [&encodings.laplacian, &encodings.random_walk].into_iter().flatten() {
+        hash.update((coordinates.width as u64).to_le_bytes());
+        coordinates.values.iter().for_each(|value| hash.update(value.to_le_bytes()));
+    }
+    encodings.weisfeiler_lehman.iter().flatten().for_each(|role| hash.update(role.to_le_bytes()));
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn new_split(dataset: &Dataset, config: &Config) -> Result<Splits> {

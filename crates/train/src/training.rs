@@ -7,7 +7,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use gt_models::{Config, ModelHeader, initialise, load_moments, load_weights, save_moments};
+use gt_models::{
+    Config, ModelHeader, initialise, is_finite, load_moments, load_weights, running_statistics, save_moments,
+    set_running_statistics,
+};
 use gt_nn::cpu::{Engine, Isa};
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +18,7 @@ use crate::batches::{self, Order, Signs};
 use crate::checkpoint::{self, Files, Writer};
 use crate::error::{Result, TrainError};
 use crate::evaluate::{Collected, Scores, evaluate};
+use crate::resume;
 use crate::run::RunDirectory;
 use crate::schedule::ScheduleState;
 use crate::task::{Part, Task};
@@ -82,6 +86,10 @@ struct State {
     /// Seconds of the epoch begun.
     epoch_seconds: f64,
     stop: Option<Stop>,
+    /// What the data was.
+    data: String,
+    /// Instruction set of the last sitting.
+    simd: String,
 }
 
 /// What a run ended with.
@@ -111,9 +119,6 @@ pub trait Observer {
     fn note(&mut self, _text: &str) {}
 }
 
-/// Seconds between checkpoints, unless an epoch takes longer.
-const CHECKPOINT_SECONDS: f64 = 10.0;
-
 /// A run: everything that it needs and where it stands.
 pub struct Training<'a> {
     task: &'a Task,
@@ -124,6 +129,8 @@ pub struct Training<'a> {
     state: State,
     best_model: Vec<u8>,
     collected: Collected,
+    /// `metrics.jsonl`, of which a run that goes on keeps what the checkpoint knows.
+    metrics: String,
     writer: Writer,
     saved: Instant,
     checkpoint: u64,
@@ -133,7 +140,7 @@ impl<'a> Training<'a> {
     /// Starts a run from its seed, or goes on from the newest checkpoint in its directory.
     ///
     /// # Errors
-    /// If the checkpoint is of another configuration, or cannot be read.
+    /// If the run began with another configuration or other data, or no checkpoint is whole though there were some.
     pub fn new(task: &'a Task, config: &'a Config, run: &'a RunDirectory, observer: &mut dyn Observer) -> Result<Self> {
         let mut header = ModelHeader::new(config.clone(), task.shape.clone());
         header.schema = serde_json::to_value(&task.schema).expect("a schema is plain data");
@@ -155,34 +162,60 @@ impl<'a> Training<'a> {
                 seconds: 0.0,
                 epoch_seconds: 0.0,
                 stop: None,
+                data: task.fingerprint.clone(),
+                simd: Isa::detect().name().to_owned(),
             },
             best_model: Vec::new(),
             collected: Collected::new(task),
+            metrics: String::new(),
             writer: Writer::new(run.checkpoints()),
             saved: Instant::now(),
             checkpoint: 0,
         };
-        if let Some(found) = checkpoint::newest(&run.checkpoints()) {
-            found.passed_over.iter().for_each(|problem| observer.note(&format!("{problem}; taking the one before")));
-            training.restore(&found)?;
-            let State { epoch, batch, .. } = training.state;
-            observer.note(&format!("going on after {epoch} epochs and {batch} batches"));
+        match checkpoint::newest(&run.checkpoints())? {
+            Some(found) => {
+                found.passed_over.iter().for_each(|text| observer.note(&format!("{text}; taking the one before")));
+                training.restore(&found, observer)?;
+                let State { epoch, batch, .. } = training.state;
+                observer.note(&format!("going on after {epoch} epochs and {batch} batches"));
+            }
+            None if run.path().join("model.safetensors").exists() => {
+                let text = "the checkpoints of the model beside it are gone; start another run elsewhere";
+                return Err(TrainError::run(&run.checkpoints(), text));
+            }
+            None if run.has_begun() => observer.note("no checkpoint had been completed; starting from the beginning"),
+            None => {}
         }
-        run.cut_metrics(training.state.epoch)?;
+        run.write("metrics.jsonl", training.metrics.as_bytes())?;
         Ok(training)
     }
 
-    fn restore(&mut self, found: &checkpoint::Found) -> Result<()> {
+    fn restore(&mut self, found: &checkpoint::Found, observer: &mut dyn Observer) -> Result<()> {
         let damaged = |what: &str, e: String| TrainError::run(&self.run.checkpoints(), format!("{what}: {e}"));
         let file = |name: &str| {
             found.files.get(name).ok_or_else(|| damaged(name, "it is not in the newest checkpoint".into()))
         };
-        self.state = serde_json::from_slice(file("state.json")?).map_err(|e| damaged("state.json", e.to_string()))?;
-        load_weights(&mut self.engine, file("model.safetensors")?).map_err(|e| damaged("model", e.to_string()))?;
+        let model = file("model.safetensors")?;
+        let header = ModelHeader::read(model).map_err(|e| damaged("model", e.to_string()))?;
+        let state: State =
+            serde_json::from_slice(file("state.json")?).map_err(|e| damaged("state.json", e.to_string()))?;
+        let same_data = state.data == self.state.data;
+        resume::compare(self.run.path(), &header, &self.header, same_data)?.iter().for_each(|text| observer.note(text));
+        let simd = std::mem::replace(&mut self.state, state).simd;
+        if self.state.simd != simd {
+            let before = std::mem::replace(&mut self.state.simd, simd.clone());
+            observer.note(&format!("the run went by {before} before and goes on by {simd}: its bytes will be its own"));
+        }
+        if self.state.stop == Some(Stop::Hours) && !self.time_is_up() {
+            self.state.stop = None;
+        }
+        load_weights(&mut self.engine, model).map_err(|e| damaged("model", e.to_string()))?;
         load_moments(&mut self.engine, file("moments.safetensors")?).map_err(|e| damaged("moments", e.to_string()))?;
         self.best_model = file("best.safetensors")?.clone();
         self.collected = Collected::from_bytes(self.task, file("collected.bin")?)
             .ok_or_else(|| damaged("collected.bin", "it is damaged".into()))?;
+        self.metrics =
+            String::from_utf8(file("metrics.jsonl")?.clone()).map_err(|e| damaged("metrics.jsonl", e.to_string()))?;
         self.checkpoint = found.number;
         Ok(())
     }
@@ -197,19 +230,17 @@ impl<'a> Training<'a> {
     /// # Errors
     /// If a loss or gradient is not finite, or a file cannot be written. The checkpoints before are intact.
     pub fn run(mut self, interrupt: &AtomicBool, observer: &mut dyn Observer) -> Result<Outcome> {
-        while self.state.stop.is_none() {
-            if !self.epoch(interrupt, observer)? {
-                self.save()?;
-                self.writer.finish()?;
-                return self.outcome(Stop::Interrupted);
-            }
-            let due = self.saved.elapsed().as_secs_f64() >= CHECKPOINT_SECONDS;
-            if due || self.state.stop.is_some() {
+        let mut stop = self.state.stop;
+        while stop.is_none() {
+            let whole = self.epoch(interrupt, observer)?;
+            stop = self.state.stop.or((!whole).then_some(Stop::Interrupted));
+            let due = self.saved.elapsed().as_secs_f64() >= self.config.train.checkpoint_seconds;
+            if due || stop.is_some() {
                 self.save()?;
             }
         }
         self.writer.finish()?;
-        self.outcome(self.state.stop.unwrap_or(Stop::Epochs))
+        self.outcome(stop.unwrap_or(Stop::Interrupted))
     }
 
     /// One epoch, from wherever it stands; false if it was interrupted.
@@ -223,48 +254,51 @@ impl<'a> Training<'a> {
         let signs = Signs { flip: train.sign_flip, seed: train.seed, epoch };
         let adam = self.config.optimizer.adam(lr);
         let (task, from) = (self.task, self.state.batch);
+        let checkpoint = (self.checkpoint > 0).then(|| checkpoint::place(&self.run.checkpoints(), self.checkpoint));
+        let mut left_out = false;
         let mut whole = true;
         batches::for_each(task, Part::Train, &order, signs, from, |number, ready| {
             self.engine.set_dropout_key(train.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(self.state.steps));
             let labels = ready.labels.rows();
+            let statistics = train.skip_bad_steps.then(|| running_statistics(&self.engine));
             let loss = self.engine.train(&ready.batch, task.edges, task.loss, labels);
-            let bad = |what| TrainError::NotFinite {
-                epoch: epoch + 1,
-                batch: number + 1,
-                what,
-                graphs: shortened(order.graphs(number)),
-            };
-            let last = number + 1 == order.len();
             if train.accumulate > 1 {
                 self.engine.accumulate(number % train.accumulate == 0);
             }
-            let mut skip = false;
-            if !loss.is_finite() {
+            let stepping = (number + 1) % train.accumulate == 0 || number + 1 == order.len();
+            let finite = !stepping || self.engine.gather_gradients(number % train.accumulate + 1).is_finite();
+            let wrong = match (loss.is_finite(), finite || left_out) {
+                (false, _) => Some("loss"),
+                (true, false) => Some("gradient"),
+                (true, true) => None,
+            };
+            if let Some(what) = wrong {
+                let graphs = shortened(order.graphs(number));
+                let (epoch, batch) = (epoch + 1, number + 1);
                 if !train.skip_bad_steps {
-                    return Err(bad("loss"));
+                    return Err(TrainError::NotFinite { epoch, batch, what, graphs, checkpoint: checkpoint.clone() });
                 }
-                skip = true;
+                let place = format!("epoch {epoch}, batch {batch}");
+                observer.note(&format!("{place}: the {what} is not finite (graphs {graphs}); the step is left out"));
+                left_out = true;
             }
-            let stepping = (number + 1) % train.accumulate == 0 || last;
-            if stepping {
-                let gathered = number % train.accumulate + 1;
-                let norm = self.engine.gather_gradients(gathered);
-                if !norm.is_finite() && !train.skip_bad_steps {
-                    return Err(bad("gradient"));
-                }
-                skip |= !norm.is_finite();
-                if skip {
-                    observer.note(&format!("{}; the step is left out", bad("gradient")));
-                } else {
+            if left_out {
+                // It leaves no trace in running statistics and scores either.
+                statistics.iter().for_each(|values| set_running_statistics(&mut self.engine, values));
+            } else {
+                if stepping {
                     self.engine.step(&adam);
                 }
-                self.state.steps += 1;
+                self.collected.add(task, &self.engine.outputs(), labels, loss);
             }
-            self.collected.add(task, &self.engine.outputs(), labels, loss);
+            if stepping {
+                self.state.steps += 1;
+                left_out = false;
+            }
             self.state.batch = number + 1;
             observer.batch(epoch + 1, number + 1, order.len(), loss);
             // Half a step cannot be kept, so an interruption waits for its end.
-            whole = last || !stepping || !interrupt.load(Ordering::Relaxed);
+            whole = !stepping || !self.is_stopped(interrupt);
             Ok(whole)
         })?;
         let train_seconds = before + start.elapsed().as_secs_f64();
@@ -274,7 +308,17 @@ impl<'a> Training<'a> {
             return Ok(false);
         }
         self.finish_epoch(lr, start, train_seconds, observer)?;
-        Ok(!interrupt.load(Ordering::Relaxed) || self.state.stop.is_some())
+        Ok(!self.is_stopped(interrupt))
+    }
+
+    /// Whether there is a reason to stop now: somebody said so, or nothing can be saved any more, which the attempt to do so will tell.
+    fn is_stopped(&self, interrupt: &AtomicBool) -> bool {
+        interrupt.load(Ordering::Relaxed) || self.writer.has_failed()
+    }
+
+    fn time_is_up(&self) -> bool {
+        let hours = self.config.train.hours;
+        hours > 0.0 && self.state.seconds >= hours * 3600.0
     }
 
     /// Validation, test, schedule, best model.
@@ -286,7 +330,7 @@ impl<'a> Training<'a> {
         let tested = self.task.labels(Part::Test) > 0;
         let test = if tested { Some(evaluate(&mut self.engine, self.task, Part::Test, train.batch)?) } else { None };
         let loss = val.loss.paper;
-        if self.state.best.as_ref().is_none_or(|best| loss < best.val.loss.paper) {
+        if loss.is_finite() && self.state.best.as_ref().is_none_or(|best| loss < best.val.loss.paper) {
             self.state.best = Some(Best { epoch: self.state.epoch + 1, val: val.clone(), test: test.clone() });
             self.best_model = self.header.save(&self.engine);
         }
@@ -297,7 +341,9 @@ impl<'a> Training<'a> {
         let seconds = self.state.epoch_seconds + spent;
         self.state.epoch_seconds = 0.0;
         let record = EpochRecord { epoch: self.state.epoch, lr, train: trained, val, test, train_seconds, seconds };
-        self.run.add_metrics(&record)?;
+        let line = serde_json::to_string(&record).expect("a record is plain data") + "\n";
+        self.metrics += &line;
+        self.run.add_metrics(&line)?;
         observer.epoch(&record);
         let too_small = self.state.schedule.finish_epoch(schedule, loss);
         let since_best = self.state.epoch - self.state.best.as_ref().map_or(0, |best| best.epoch);
@@ -307,7 +353,7 @@ impl<'a> Training<'a> {
             Some(Stop::Epochs)
         } else if train.early_stop > 0 && since_best >= train.early_stop {
             Some(Stop::EarlyStop)
-        } else if train.hours > 0.0 && self.state.seconds >= train.hours * 3600.0 {
+        } else if self.time_is_up() {
             Some(Stop::Hours)
         } else {
             None
@@ -317,6 +363,14 @@ impl<'a> Training<'a> {
 
     /// Hands a checkpoint to the writer.
     fn save(&mut self) -> Result<()> {
+        if !is_finite(&self.engine) {
+            let State { epoch, batch, .. } = self.state;
+            let text = format!(
+                "after {epoch} epochs and {batch} batches the parameters or running statistics are not finite, so they are not saved; \
+                 a smaller optimizer.lr may help"
+            );
+            return Err(TrainError::run(self.run.path(), text));
+        }
         self.checkpoint += 1;
         let state = serde_json::to_vec_pretty(&self.state).expect("a state is plain data");
         let files = Files::from([
@@ -324,6 +378,7 @@ impl<'a> Training<'a> {
             ("moments.safetensors", save_moments(&self.engine)),
             ("best.safetensors", self.best_model.clone()),
             ("collected.bin", self.collected.to_bytes()),
+            ("metrics.jsonl", self.metrics.clone().into_bytes()),
             ("state.json", state),
         ]);
         self.saved = Instant::now();

@@ -56,44 +56,44 @@ const EMBEDDED: &str = "[model]\nlayers = 6\nwidth = 64\nheads = 8\nencoding = \
 
 impl Arguments {
     pub fn run(self) -> Result<()> {
-        let (config, name, directory) = self.choose()?;
-        let run = RunDirectory::open(&directory)?;
-        if !self.resume {
-            ensure!(
-                !run.has_begun(),
-                "{}: a run has begun there; --resume goes on with it, or choose another --out",
-                directory.display()
-            );
-        }
+        let (run, config, name) = match &self.out {
+            Some(out) if self.resume => self.reopen(out)?,
+            _ => self.begin()?,
+        };
         let (dataset, file) = data(&config)?;
         let task = Task::new(&dataset, &config, file.as_deref()).map_err(|e| match &file {
             Some(file) => anyhow!("{}: {e}", file.display()),
             None => e.into(),
         })?;
         drop(dataset);
-        run.write("config.toml", config.to_toml().as_bytes())?;
+        let interrupt = interrupt();
         let mut progress = Progress::new(&name, &config, &task);
         let training = Training::new(&task, &config, &run, &mut progress)?;
+        // Only now is it known that a run can go on with it.
+        run.write("config.toml", config.to_toml().as_bytes())?;
         let parameters = training.parameters();
         progress.start(parameters);
-        let outcome = training.run(&interrupt(), &mut progress)?;
+        let outcome = training.run(&interrupt, &mut progress);
         progress.finish();
+        let outcome = outcome?;
         if outcome.stop == Stop::Interrupted {
-            return Err(Interrupted(directory).into());
+            return Err(Interrupted(run.path().into()).into());
         }
         self.report(&run, &task, parameters, &outcome)
     }
 
-    /// Configuration, a name for it, and the run's directory.
-    fn choose(&self) -> Result<(Config, String, PathBuf)> {
-        if let (true, Some(out)) = (self.resume, &self.out) {
-            ensure!(out.join("config.toml").exists(), "{}: no run has begun there", out.display());
-            let mut config = RunDirectory::open(out)?.config()?;
-            if let Some(data) = &self.data {
-                config.data.file = text(data)?;
-            }
-            return Ok((config, out.display().to_string(), out.clone()));
+    /// Directory, configuration and name of the run to go on with.
+    fn reopen(&self, out: &Path) -> Result<(RunDirectory, Config, String)> {
+        let run = RunDirectory::reopen(out)?;
+        let mut config = run.config()?;
+        if let Some(data) = &self.data {
+            config.data.file = text(data)?;
         }
+        Ok((run, config, out.display().to_string()))
+    }
+
+    /// Directory, configuration and name of a new run.
+    fn begin(&self) -> Result<(RunDirectory, Config, String)> {
         let (base, name) = match (&self.config, &self.preset) {
             (Some(file), _) => {
                 let text = std::fs::read_to_string(file).map_err(|e| anyhow!("{}: {e}", file.display()))?;
@@ -125,7 +125,13 @@ impl Arguments {
             Some(out) => out.clone(),
             None => fresh(&name, config.train.seed),
         };
-        Ok((config, name, directory))
+        let run = RunDirectory::open(&directory)?;
+        ensure!(
+            !run.has_begun(),
+            "{}: a run has begun there; --resume goes on with it, or choose another --out",
+            directory.display()
+        );
+        Ok((run, config, name))
     }
 
     fn report(&self, run: &RunDirectory, task: &Task, parameters: usize, outcome: &Outcome) -> Result<()> {

@@ -200,6 +200,8 @@ pub struct TrainConfig {
     pub skip_bad_steps: bool,
     /// Ends after so many epochs without a better validation loss; 0 for never.
     pub early_stop: usize,
+    /// Seconds between checkpoints, which are written at the end of an epoch; 0 for one after every epoch.
+    pub checkpoint_seconds: f64,
 }
 
 impl Default for TrainConfig {
@@ -214,6 +216,7 @@ impl Default for TrainConfig {
             hours: 24.0,
             skip_bad_steps: false,
             early_stop: 0,
+            checkpoint_seconds: 10.0,
         }
     }
 }
@@ -225,6 +228,8 @@ impl TrainConfig {
         {
             problems.unless(value > 0, key, || "0; it must be at least 1".into());
         }
-        problems.unless(self.hours >= 0.0, "train.hours", || format!("{}; it must not be negative", self.hours));
+        for (key, value) in [("train.hours", self.hours), ("train.checkpoint_seconds", self.checkpoint_seconds)] {
+            problems.unless(value >= 0.0, key, || format!("{value}; it must not be negative"));
+        }
     }
 }

@@ -1,0 +1,76 @@
+//! What may change between two sittings of a run, and what must not.
+
+use std::path::Path;
+
+use gt_models::{Config, ModelHeader};
+use serde_json::Value;
+
+use crate::error::{Result, TrainError};
+
+/// Where the data lies, how often the run is saved, and what a person changes to get it past an obstacle. Everything else would make it another run.
+const FREE: [&str; 5] =
+    ["data.file", "optimizer.clip", "train.checkpoint_seconds", "train.hours", "train.skip_bad_steps"];
+
+/// Compares the header of a checkpoint's model with that of the run which goes on from it. Returns a sentence for every key that was changed and may be.
+///
+/// # Errors
+/// If another key was changed, or the data is another.
+pub(crate) fn compare(run: &Path, before: &ModelHeader, now: &ModelHeader, same_data: bool) -> Result<Vec<String>> {
+    let (free, bound): (Vec<_>, Vec<_>) =
+        changes(&before.config, &now.config).into_iter().partition(|(key, _)| FREE.contains(&key.as_str()));
+    let sentences = |changes: Vec<(String, String)>| changes.into_iter().map(|(_, sentence)| sentence);
+    if !bound.is_empty() {
+        let all: Vec<String> = sentences(bound).collect();
+        let text = format!("{}; put that back, or start another run elsewhere", all.join("; "));
+        return Err(TrainError::run(&run.join("config.toml"), text));
+    }
+    if !same_data || (&before.data, &before.schema, &before.scaling) != (&now.data, &now.schema, &now.scaling) {
+        let file = &now.config.data.file;
+        let text = format!(
+            "the data it began with was another: graphs, features, targets, split or encodings in `{file}` have changed; \
+             put them back, or start another run elsewhere"
+        );
+        return Err(TrainError::run(run, text));
+    }
+    Ok(sentences(free).collect())
+}
+
+/// Keys that differ, each with a sentence.
+fn changes(before: &Config, now: &Config) -> Vec<(String, String)> {
+    let tables = [before, now].map(|config| serde_json::to_value(config).expect("a configuration is plain data"));
+    let keys = |section: &Value| section.as_object().map(|o| o.keys().cloned().collect()).unwrap_or_default();
+    let mut changes = Vec::new();
+    let sections: Vec<String> = keys(&tables[1]);
+    for section in sections {
+        let [before, now] = [&tables[0][&section], &tables[1][&section]];
+        // A key that follows the data is there only if it is set.
+        let mut all: Vec<String> = [keys(before), keys(now)].concat();
+        all.sort();
+        all.dedup();
+        for key in all.into_iter().filter(|key| before[key] != now[key]) {
+            let told = |value: &Value| if value.is_null() { "not set".to_owned() } else { value.to_string() };
+            let sentence = format!("`{section}.{key}` is {}, but was {}", told(&now[&key]), told(&before[&key]));
+            changes.push((format!("{section}.{key}"), sentence));
+        }
+    }
+    changes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_changed_key_is_named_with_both_values() {
+        let before = Config::default();
+        let now = Config::from_toml("[model]\nwidth = 24\nedges = false\n[train]\nhours = 2.0").unwrap();
+        let sentences: Vec<String> = changes(&before, &now).into_iter().map(|(_, sentence)| sentence).collect();
+        let expected = [
+            "`model.edges` is false, but was not set",
+            "`model.width` is 24, but was 64",
+            "`train.hours` is 2.0, but was 24.0",
+        ];
+        assert_eq!(sentences, expected);
+        assert!(changes(&now, &now).is_empty());
+    }
+}
