@@ -219,6 +219,81 @@ fn a_loss_that_is_not_finite_names_the_graphs_and_keeps_the_checkpoint() {
     let training = Training::new(&task, &config, &run, &mut observer).unwrap();
     let error = training.run(&flag, &mut observer).unwrap_err().to_string();
     assert!(error.contains("is not finite (graphs "), "{error}");
+    assert!(error.contains("there is no checkpoint yet"), "{error}");
+}
+
+/// Paths of 3 nodes, one of which carries a feature that no network survives.
+fn poisoned() -> Dataset {
+    let layout = Layout {
+        node: FeatureLayout { continuous: 1, ..Default::default() },
+        edge: FeatureLayout::default(),
+        target: Some(TargetLayout { level: Level::Graph, kind: TargetKind::Float, columns: 1 }),
+    };
+    let mut store = GraphStore::new(layout.clone());
+    let mut split = gt_data::Splits::new(Level::Graph);
+    for number in 0..20 {
+        let value = number as f32 / 20.0;
+        let features = [value, 1.0 - value, if number == 3 { 3e38 } else { 0.5 }];
+        store
+            .push(GraphParts {
+                num_nodes: 3,
+                src: &[0, 1, 1, 2],
+                dst: &[1, 0, 2, 1],
+                node: FeatureRows { continuous: &features, ..Default::default() },
+                target: Some(TargetRows::Float(&[value])),
+                ..Default::default()
+            })
+            .unwrap();
+        split.push(["train", "train", "train", "val", "test"][number / 4]).unwrap();
+    }
+    let mut dataset = Dataset::new(gt_data::Schema::unnamed(&layout), store).unwrap();
+    dataset.set_split(split).unwrap();
+    dataset
+}
+
+#[test]
+fn a_step_that_is_left_out_leaves_no_trace_and_one_that_is_not_names_the_last_good_checkpoint() {
+    let dataset = poisoned();
+    let settings = ["model.encoding=none", "train.epochs=4", "train.checkpoint_seconds=0"];
+    let with = |skip: &'static str| config(&[&settings[..], &[skip]].concat());
+    let (skipping, stopping) = (with("train.skip_bad_steps=true"), with("train.skip_bad_steps=false"));
+    let whole = tempfile::tempdir().unwrap();
+    let (outcome, notes, epochs) = sit(&dataset, &skipping, whole.path(), 0);
+    assert_eq!((outcome.stop, notes.len()), (Stop::Epochs, 4), "{notes:?}");
+    assert!(notes.iter().all(|note| note.ends_with("; the step is left out")), "{notes:?}");
+    assert!(epochs.iter().all(|epoch| epoch.train.loss.exact.is_finite() && epoch.val.loss.exact.is_finite()));
+
+    let folder = tempfile::tempdir().unwrap();
+    sit(&dataset, &skipping, folder.path(), 4);
+    let task = Task::new(&dataset, &stopping, None).unwrap();
+    let run = RunDirectory::open(folder.path()).unwrap();
+    let flag = AtomicBool::new(false);
+    let mut observer = Interrupter { flag: &flag, after: usize::MAX, notes: vec![], epochs: vec![] };
+    let training = Training::new(&task, &stopping, &run, &mut observer).unwrap();
+    assert_eq!(observer.notes[0], "`train.skip_bad_steps` is false, but was true");
+    let error = training.run(&flag, &mut observer).unwrap_err().to_string();
+    let newest = folder.path().join("checkpoint/00000002");
+    assert!(error.contains(&format!("the last good checkpoint is {}", newest.display())), "{error}");
+    assert!(newest.join("manifest.json").exists());
+    drop(run);
+    let (last, ..) = sit(&dataset, &skipping, folder.path(), 0);
+    assert_eq!(last.weights, outcome.weights);
+}
+
+#[test]
+fn parameters_that_are_not_finite_are_never_saved() {
+    let dataset = rings(20);
+    let config = config(&["optimizer.lr=3e38", "model.encoding=none", "train.batch=64", "train.epochs=9"]);
+    let task = Task::new(&dataset, &config, None).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let run = RunDirectory::open(folder.path()).unwrap();
+    // The one step of the first epoch ruins everything; an interruption then asks for a checkpoint.
+    let flag = AtomicBool::new(false);
+    let mut observer = Interrupter { flag: &flag, after: 1, notes: vec![], epochs: vec![] };
+    let training = Training::new(&task, &config, &run, &mut observer).unwrap();
+    let error = training.run(&flag, &mut observer).unwrap_err().to_string();
+    assert!(error.contains("are not finite, so they are not saved"), "{error}");
+    assert!(!folder.path().join("checkpoint").exists());
 }
 
 #[test]

@@ -1,0 +1,476 @@
+//! `gt train` in bad circumstances: killed, interrupted, out of space, changed under its feet.
+//! Whatever happens, a run that is resumed ends with the bytes of one that was left alone, or says why it cannot go on.
+
+#![cfg(unix)]
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// A tiny model with everything random in it, saved as often as possible.
+const BEGIN: &str = "train --data data.jsonl --out run --set model.layers=1 --set model.width=8 --set model.heads=2 \
+                     --set model.encoding=laplacian --set model.encoding_size=2 --set model.dropout=0.1 --set train.batch=4 \
+                     --set train.checkpoint_seconds=0 --set schedule.name=constant --set schedule.min_lr=0";
+const RESUME: &str = "train --resume --out run";
+/// Enough for a few seconds.
+const EPOCHS: usize = 300;
+
+fn begin(epochs: usize) -> String {
+    format!("{BEGIN} --set train.epochs={epochs}")
+}
+
+/// A folder with a data set, in which `gt` is called.
+struct Place(tempfile::TempDir);
+
+/// How a process ended: its exit code, if it was not killed, and what it said.
+#[derive(Debug)]
+struct End {
+    code: Option<i32>,
+    said: String,
+}
+
+impl Place {
+    fn new() -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        fs::write(place.path("data.jsonl"), graphs()).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Starts a program in this folder; what it says goes to a file, since nobody reads a pipe while we wait.
+    fn spawn(&self, program: &str, arguments: &[&str]) -> Child {
+        let said = File::create(self.path("said.txt")).unwrap();
+        Command::new(program)
+            .args(arguments)
+            .current_dir(&self.0)
+            .stderr(said)
+            .stdout(File::create(self.path("out.txt")).unwrap())
+            .spawn()
+            .unwrap()
+    }
+
+    fn start(&self, line: &str) -> Child {
+        self.spawn(env!("CARGO_BIN_EXE_gt"), &line.split_whitespace().collect::<Vec<_>>())
+    }
+
+    fn end(&self, mut child: Child) -> End {
+        let code = child.wait().unwrap().code();
+        let said = fs::read_to_string(self.path("said.txt")).unwrap();
+        assert!(!said.contains("panicked"), "{said}");
+        End { code, said }
+    }
+
+    fn gt(&self, line: &str) -> End {
+        self.end(self.start(line))
+    }
+
+    fn done(&self, line: &str) -> String {
+        let end = self.gt(line);
+        assert_eq!(end.code, Some(0), "gt {line}: {}", end.said);
+        end.said
+    }
+
+    /// The complaint of a call that must fail with exit code 2.
+    fn refused(&self, line: &str) -> String {
+        let end = self.gt(line);
+        assert_eq!(end.code, Some(2), "gt {line}: {}", end.said);
+        assert_eq!(end.said.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{}", end.said);
+        end.said
+    }
+
+    fn begun(&self) -> bool {
+        self.path("run/config.toml").exists()
+    }
+
+    /// Sends a run a signal after so many epochs of this sitting.
+    fn interrupt(&self, line: &str, epochs: usize, signal: &str) -> End {
+        let mut child = self.start(line);
+        self.wait_for(&mut child, epochs);
+        let sent = Command::new("sh").args(["-c", &format!("kill -{signal} {}", child.id())]).status().unwrap();
+        assert!(sent.success());
+        self.end(child)
+    }
+
+    fn wait_for(&self, child: &mut Child, epochs: usize) {
+        let said = || fs::read_to_string(self.path("said.txt")).unwrap();
+        while said().lines().filter(|line| line.starts_with("epoch ")).count() < epochs {
+            let ended = child.try_wait().unwrap();
+            assert!(ended.is_none(), "it ended too soon: {}", said());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn checkpoints(&self) -> Vec<PathBuf> {
+        let mut found: Vec<_> = fs::read_dir(self.path("run/checkpoint")).unwrap().map(|e| e.unwrap().path()).collect();
+        found.sort();
+        found
+    }
+}
+
+/// A few dozen small rings with a chord.
+fn graphs() -> String {
+    let mut random = Random(3);
+    let graph = |_| {
+        let nodes = 4 + random.below(6);
+        let kinds: Vec<String> = (0..nodes).map(|_| format!("[{}]", random.below(3))).collect();
+        let mut ends: Vec<(usize, usize)> = (0..nodes).map(|v| (v, (v + 1) % nodes)).collect();
+        ends.push((0, nodes / 2));
+        let list = |first: fn(&(usize, usize)) -> usize, second: fn(&(usize, usize)) -> usize| {
+            let all: Vec<String> =
+                ends.iter().map(first).chain(ends.iter().map(second)).map(|v| v.to_string()).collect();
+            all.join(", ")
+        };
+        let (src, dst) = (list(|e| e.0, |e| e.1), list(|e| e.1, |e| e.0));
+        let y = nodes as f64 / 4.0 + random.share();
+        format!("{{\"node_feat\": [{}], \"edge_index\": [[{src}], [{dst}]], \"y\": [{y:.3}]}}\n", kinds.join(", "))
+    };
+    (0..40).map(graph).collect()
+}
+
+/// What a run leaves, without how long it took.
+#[derive(PartialEq)]
+struct Left {
+    model: Vec<u8>,
+    best: Vec<u8>,
+    metrics: Vec<Value>,
+}
+
+impl Left {
+    fn in_folder(run: &Path) -> Self {
+        let text = fs::read_to_string(run.join("metrics.jsonl")).unwrap();
+        let record = |line: &str| {
+            let mut record: Value = serde_json::from_str(line).unwrap();
+            for key in ["seconds", "train_seconds"] {
+                assert!(record.as_object_mut().unwrap().remove(key).is_some());
+            }
+            record
+        };
+        Self {
+            model: fs::read(run.join("model.safetensors")).unwrap(),
+            best: fs::read(run.join("best.safetensors")).unwrap(),
+            metrics: text.lines().map(record).collect(),
+        }
+    }
+
+    fn assert_same(&self, run: &Path, story: &str) {
+        let other = Self::in_folder(run);
+        assert!(self.metrics == other.metrics, "metrics differ; {story}");
+        assert!(self.model == other.model, "model.safetensors differs; {story}");
+        assert!(self.best == other.best, "best.safetensors differs; {story}");
+        let partial = fs::read_dir(run).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+        assert_eq!(partial.filter(|name| name.ends_with(".partial")).count(), 0, "half-written files; {story}");
+    }
+}
+
+/// A run that nobody disturbs, and the seconds it takes.
+fn undisturbed() -> &'static (Left, f64) {
+    static WHOLE: OnceLock<(Left, f64)> = OnceLock::new();
+    WHOLE.get_or_init(|| {
+        let place = Place::new();
+        let start = Instant::now();
+        place.done(&begin(EPOCHS));
+        let seconds = start.elapsed().as_secs_f64();
+        let left = Left::in_folder(&place.path("run"));
+        assert_eq!(left.metrics.len(), EPOCHS);
+        (left, seconds)
+    })
+}
+
+/// Numbers that are the same in every test run (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn share(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.share() * limit as f64) as usize
+    }
+}
+
+/// Writes past the test harness, which keeps the output of passing tests to itself.
+fn say(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+#[test]
+fn a_run_killed_at_twenty_random_moments_ends_with_the_same_bytes() {
+    const KILLS: usize = 20;
+    let (whole, seconds) = undisturbed();
+    let place = Place::new();
+    let mut random = Random(20);
+    let (mut alive, mut went_on, mut unfinished) = (0, 0, 0);
+    let mut story = String::from("killed after seconds:");
+    for _ in 0..KILLS {
+        let mut child = place.start(&if place.begun() { RESUME.to_owned() } else { begin(EPOCHS) });
+        // All sittings together are shorter than the whole run, so none reaches its end.
+        let delay = 0.9 * seconds / KILLS as f64 * random.share();
+        std::thread::sleep(Duration::from_secs_f64(delay));
+        alive += usize::from(child.try_wait().unwrap().is_none());
+        child.kill().unwrap();
+        let said = place.end(child).said;
+        went_on += usize::from(said.contains("going on after ") && !said.contains("going on after 0 epochs"));
+        unfinished += usize::from(said.contains("it was never completed; taking the one before"));
+        story += &format!(" {delay:.3}");
+    }
+    assert!(alive >= 15, "only {alive} kills hit a living process; {story}");
+    assert!(went_on >= 5, "only {went_on} sittings went on from a checkpoint; {story}");
+    place.done(RESUME);
+    whole.assert_same(&place.path("run"), &story);
+    say(&format!(
+        "{alive} kills of a living process; {went_on} sittings went on; {unfinished} kills while a checkpoint was written"
+    ));
+}
+
+#[test]
+fn a_run_killed_while_its_first_files_are_written_goes_on_or_says_what_to_do() {
+    const KILLS: usize = 16;
+    let quick = begin(3);
+    let whole = Place::new();
+    let start = Instant::now();
+    whole.done(&quick);
+    let seconds = start.elapsed().as_secs_f64();
+    let left = Left::in_folder(&whole.path("run"));
+    let (mut before, mut after) = (0, 0);
+    for kill in 0..KILLS {
+        let place = Place::new();
+        let mut child = place.start(&quick);
+        let delay = seconds * kill as f64 / KILLS as f64;
+        std::thread::sleep(Duration::from_secs_f64(delay));
+        child.kill().unwrap();
+        place.end(child);
+        let story = format!("killed after {delay:.4} s");
+        if place.begun() {
+            after += 1;
+            place.done(RESUME);
+        } else {
+            before += 1;
+            let complaint = place.refused(RESUME);
+            assert!(complaint.contains("run: no run has begun there; start one without --resume"), "{complaint}");
+            place.done(&quick);
+        }
+        left.assert_same(&place.path("run"), &story);
+    }
+    assert!(before > 0, "all {after} kills came after the beginning");
+}
+
+#[test]
+fn signals_end_a_run_with_130_and_it_goes_on_to_the_same_bytes_with_any_number_of_threads() {
+    let (whole, _) = undisturbed();
+    let place = Place::new();
+    let sittings = [
+        (format!("{} --threads 1", begin(EPOCHS)), "INT"),
+        (format!("{RESUME} --threads 2"), "TERM"),
+        (format!("{RESUME} --threads 3"), "INT"),
+        (format!("{RESUME} --threads 1"), "TERM"),
+    ];
+    for (number, (line, signal)) in sittings.iter().enumerate() {
+        let end = place.interrupt(line, 20, signal);
+        assert_eq!(end.code, Some(130), "{signal}: {}", end.said);
+        assert!(end.said.ends_with("interrupted; `gt train --resume --out run` goes on\n"), "{}", end.said);
+        assert_eq!(end.said.contains("going on after "), number > 0, "{}", end.said);
+    }
+    place.done(&format!("{RESUME} --threads 2"));
+    whole.assert_same(&place.path("run"), "interrupted four times");
+}
+
+#[test]
+fn a_full_disk_stops_a_run_and_with_more_space_it_ends_with_the_same_bytes() {
+    let (whole, _) = undisturbed();
+    let place = Place::new();
+    // Both sittings and the mount live in one namespace, so nothing of it outlives the script. The metrics fill it in the middle of the run.
+    let script = format!(
+        "mkdir run && mount -t tmpfs -o size=640k tmpfs run || exit 99\n\
+         \"$GT\" {} 2> first.txt; echo $? > first.code\n\
+         cp -r run stopped\n\
+         mount -o remount,size=64m run || exit 99\n\
+         \"$GT\" {RESUME} 2> second.txt; echo $? > second.code\n\
+         cp -r run/. ended",
+        begin(EPOCHS)
+    );
+    let attempt = |flags: &[&str]| {
+        let _ = fs::remove_dir_all(place.path("run"));
+        let script = ["sh", "-c", &script];
+        let mut command = Command::new("unshare");
+        command.args(flags).args(script).current_dir(&place.0).env("GT", env!("CARGO_BIN_EXE_gt"));
+        command.output().is_ok_and(|output| output.status.success())
+    };
+    if !attempt(&["--mount"]) && !attempt(&["--mount", "--map-root-user"]) {
+        return say("skipped: a small file system cannot be mounted here");
+    }
+    let text = |name: &str| fs::read_to_string(place.path(name)).unwrap();
+    assert_eq!(text("first.code"), "2\n", "{}", text("first.txt"));
+    let error = text("first.txt").lines().last().unwrap().to_owned();
+    assert!(error.starts_with("error: run/") && error.contains("No space left on device"), "{error}");
+    assert!(place.path("stopped/checkpoint").read_dir().unwrap().count() >= 1);
+    assert_eq!(text("second.code"), "0\n", "{}", text("second.txt"));
+    assert!(!text("second.txt").contains("going on after 0 epochs") && text("second.txt").contains("going on after "));
+    whole.assert_same(&place.path("ended"), &error);
+    say(&format!("full disk: {error}"));
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_written_stops_the_run_and_names_the_file() {
+    let (whole, _) = undisturbed();
+    let place = Place::new();
+    // No file may become larger than 2 KiB: configuration and first metrics fit, a model does not.
+    let script = format!("trap '' XFSZ; ulimit -f 4; exec \"$0\" {}", begin(EPOCHS));
+    let end = place.end(place.spawn("sh", &["-c", &script, env!("CARGO_BIN_EXE_gt")]));
+    assert_eq!(end.code, Some(2), "{}", end.said);
+    let error = end.said.lines().last().unwrap();
+    assert!(error.starts_with("error: run/") && error.contains("File too large"), "{error}");
+    assert!(fs::read_to_string(place.path("run/metrics.jsonl")).unwrap().lines().count() < 20, "it went on for long");
+    place.done(RESUME);
+    whole.assert_same(&place.path("run"), error);
+}
+
+#[test]
+fn a_line_of_metrics_that_was_cut_off_or_lost_is_made_good() {
+    let place = Place::new();
+    let end = place.interrupt(&begin(EPOCHS), 5, "INT");
+    assert_eq!(end.code, Some(130));
+    let metrics = place.path("run/metrics.jsonl");
+    let text = fs::read_to_string(&metrics).unwrap();
+    let cut: String = text.lines().take(2).map(|line| format!("{line}\n")).collect::<String>() + "{\"epoch\": 3, \"lr";
+    fs::write(&metrics, cut).unwrap();
+    assert_eq!(place.interrupt(RESUME, 10, "INT").code, Some(130));
+    let healed = fs::read_to_string(&metrics).unwrap();
+    assert!(healed.starts_with(&text), "{healed}");
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_refused_before_any_work() {
+    let place = Place::new();
+    fs::write(place.path("file"), "").unwrap();
+    let complaint = place.refused(&begin(3).replace("--out run", "--out file/run"));
+    assert!(complaint.starts_with("error: file/run: Not a directory"), "{complaint}");
+    let complaint = place.refused(&begin(3).replace("--out run", "--out file"));
+    assert!(complaint.starts_with("error: file: it is a file, not the directory of a run"), "{complaint}");
+    use std::os::unix::fs::PermissionsExt;
+    fs::create_dir(place.path("run")).unwrap();
+    fs::set_permissions(place.path("run"), fs::Permissions::from_mode(0o555)).unwrap();
+    // The superuser may write everywhere, unless this is taken from it.
+    let mut arguments =
+        vec!["--bounding-set", "-dac_override", "--inh-caps", "-dac_override", env!("CARGO_BIN_EXE_gt")];
+    let can_write = File::create(place.path("run/probe")).is_ok();
+    let line = begin(3);
+    arguments.extend(line.split_whitespace());
+    let end = if can_write {
+        fs::remove_file(place.path("run/probe")).unwrap();
+        if !Command::new("setpriv").args(&arguments[..4]).arg("true").status().is_ok_and(|s| s.success()) {
+            return say("skipped: the superuser's rights cannot be dropped here");
+        }
+        place.end(place.spawn("setpriv", &arguments))
+    } else {
+        place.gt(&line)
+    };
+    assert_eq!(end.code, Some(2), "{}", end.said);
+    assert!(end.said.starts_with("error: run/.lock: Permission denied"), "{}", end.said);
+    assert_eq!(fs::read_dir(place.path("run")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_run_goes_on_only_with_its_own_configuration_and_data() {
+    let place = Place::new();
+    assert_eq!(place.interrupt(&begin(40), 5, "TERM").code, Some(130));
+    let config = fs::read_to_string(place.path("run/config.toml")).unwrap();
+    let edited = config.replace("width = 8\n", "width = 16\n");
+    assert_ne!(edited, config);
+    fs::write(place.path("run/config.toml"), &edited).unwrap();
+    let complaint = place.refused(RESUME);
+    let expected =
+        "error: run/config.toml: `model.width` is 16, but was 8; put that back, or start another run elsewhere\n";
+    assert!(complaint.ends_with(expected), "{complaint}");
+    fs::write(place.path("run/config.toml"), &config).unwrap();
+
+    let data = fs::read_to_string(place.path("data.jsonl")).unwrap();
+    let changed = data.replacen("\"y\": [1.", "\"y\": [2.", 1);
+    assert_ne!(changed, data);
+    fs::write(place.path("other.jsonl"), &changed).unwrap();
+    let complaint = place.refused(&format!("{RESUME} --data other.jsonl"));
+    assert!(complaint.contains("error: run: the data it began with was another"), "{complaint}");
+    assert!(complaint.contains("`other.jsonl`"), "{complaint}");
+    assert_eq!(fs::read_to_string(place.path("run/config.toml")).unwrap(), config, "a refused call changed the run");
+
+    // The same data elsewhere is fine.
+    fs::rename(place.path("data.jsonl"), place.path("moved.jsonl")).unwrap();
+    place.done(&format!("{RESUME} --data moved.jsonl"));
+    assert_eq!(Left::in_folder(&place.path("run")).metrics.len(), 40);
+}
+
+#[test]
+fn a_directory_without_a_run_or_without_a_whole_checkpoint_is_no_silent_restart() {
+    let place = Place::new();
+    let complaint = "no run has begun there; start one without --resume";
+    assert!(place.refused(RESUME).contains(complaint));
+    assert!(!place.path("run").exists());
+    fs::create_dir(place.path("run")).unwrap();
+    assert!(place.refused(RESUME).contains(complaint));
+    fs::remove_dir(place.path("run")).unwrap();
+    fs::write(place.path("run"), "").unwrap();
+    assert!(place.refused(RESUME).contains("run: it is a file, not the directory of a run"));
+    fs::remove_file(place.path("run")).unwrap();
+
+    assert_eq!(place.interrupt(&begin(EPOCHS), 5, "INT").code, Some(130));
+    let checkpoints = place.checkpoints();
+    assert_eq!(checkpoints.len(), 2);
+    let state = checkpoints[1].join("state.json");
+    let text = fs::read_to_string(&state).unwrap();
+    fs::write(&state, &text[..text.len() / 2]).unwrap();
+    fs::remove_file(checkpoints[0].join("moments.safetensors")).unwrap();
+    let complaint = place.refused(RESUME);
+    for part in ["run/checkpoint: no checkpoint is whole", "state.json is damaged", "moments.safetensors: No such file"]
+    {
+        assert!(complaint.contains(part), "{complaint}");
+    }
+    // One that is whole is enough, and what is wrong with the other is said.
+    fs::write(&state, &text).unwrap();
+    fs::rename(&checkpoints[1], place.path("kept")).unwrap();
+    assert!(place.refused(RESUME).contains("no checkpoint is whole"));
+    fs::rename(place.path("kept"), &checkpoints[1]).unwrap();
+    assert_eq!(place.interrupt(RESUME, 8, "INT").code, Some(130));
+    fs::remove_dir_all(place.path("run/checkpoint")).unwrap();
+    assert!(place.refused(RESUME).contains("run/checkpoint: the checkpoints of the model beside it are gone"));
+}
+
+#[test]
+fn a_second_process_in_the_same_directory_is_refused() {
+    let place = Place::new();
+    let mut first = place.start(&begin(100_000));
+    place.wait_for(&mut first, 1);
+    for line in [RESUME.to_owned(), begin(3)] {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_gt")).args(line.split_whitespace()).current_dir(&place.0).output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "error: run: another process is training in it\n");
+    }
+    first.kill().unwrap();
+    place.end(first);
+    // The operating system has opened the lock.
+    assert_eq!(place.interrupt(RESUME, 1, "INT").code, Some(130));
+}
+
+#[test]
+fn a_run_that_cannot_begin_leaves_no_directory() {
+    let place = Place::new();
+    fs::write(place.path("data.jsonl"), "{\"num_nodes\": 2, \"edge_index\": [[0], [5]]}\n").unwrap();
+    assert!(place.refused(&begin(3)).contains("edge 0 points to node 5"));
+    assert!(!place.path("run").exists());
+}
