@@ -18,6 +18,6 @@ pub use names::parameter_name;
 pub use presets::Preset;
 pub use published::{PublishedEncoding, PublishedSet};
 pub use weights::{
-    HEADER_KEY, Misfit, RunningStatistics, WeightsError, is_finite, load_moments, load_weights, running_statistics,
-    save_moments, save_weights, set_running_statistics,
+    HEADER_KEY, Misfit, RunningStatistics, WeightsError, has_finite_statistics, is_finite, load_moments, load_weights,
+    running_statistics, save_moments, save_weights, set_running_statistics,
 };

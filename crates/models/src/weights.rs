@@ -228,11 +228,15 @@ pub fn set_running_statistics(engine: &mut Engine<f32>, values: &RunningStatisti
     }
 }
 
+/// Whether all running statistics are finite numbers.
+pub fn has_finite_statistics(engine: &Engine<f32>) -> bool {
+    running_statistics(engine).iter().flat_map(|(mean, var)| mean.iter().chain(var)).all(|v| v.is_finite())
+}
+
 /// Whether all parameters and running statistics are finite numbers, as [`load_weights`] demands.
 pub fn is_finite(engine: &Engine<f32>) -> bool {
-    let finite = |values: &[f32]| values.iter().all(|v| v.is_finite());
-    (0..engine.parameters().list().len()).all(|index| finite(&engine.parameter(index)))
-        && running_statistics(engine).iter().all(|(mean, var)| finite(mean) && finite(var))
+    let mut parameters = (0..engine.parameters().list().len()).flat_map(|index| engine.parameter(index));
+    parameters.all(|v| v.is_finite()) && has_finite_statistics(engine)
 }
 
 /// Every batch normalisation: its name, layer, stream and number.

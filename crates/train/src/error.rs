@@ -36,7 +36,7 @@ pub enum TrainError {
         epoch: usize,
         /// Batch, from 1.
         batch: usize,
-        /// `loss` or `gradient`.
+        /// `loss`, `gradient` or `variance of a normalisation`.
         what: &'static str,
         /// Numbers of the batch's graphs in the data.
         graphs: String,

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use gt_models::{
-    Config, ModelHeader, initialise, is_finite, load_moments, load_weights, running_statistics, save_moments,
-    set_running_statistics,
+    Config, ModelHeader, has_finite_statistics, initialise, is_finite, load_moments, load_weights, running_statistics,
+    save_moments, set_running_statistics,
 };
 use gt_nn::cpu::{Engine, Isa};
 use serde::{Deserialize, Serialize};
@@ -267,10 +267,13 @@ impl<'a> Training<'a> {
             }
             let stepping = (number + 1) % train.accumulate == 0 || number + 1 == order.len();
             let finite = !stepping || self.engine.gather_gradients(number % train.accumulate + 1).is_finite();
-            let wrong = match (loss.is_finite(), finite || left_out) {
-                (false, _) => Some("loss"),
-                (true, false) => Some("gradient"),
-                (true, true) => None,
+            let wrong = if !loss.is_finite() {
+                Some("loss")
+            } else if !has_finite_statistics(&self.engine) {
+                // A normalisation can turn what has overflowed into a finite loss.
+                Some("variance of a normalisation")
+            } else {
+                (!finite && !left_out).then_some("gradient")
             };
             if let Some(what) = wrong {
                 let graphs = shortened(order.graphs(number));

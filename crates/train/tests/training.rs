@@ -223,7 +223,7 @@ fn a_loss_that_is_not_finite_names_the_graphs_and_keeps_the_checkpoint() {
 }
 
 /// Paths of 3 nodes, one of which carries a feature that no network survives.
-fn poisoned() -> Dataset {
+fn poisoned(poison: f32) -> Dataset {
     let layout = Layout {
         node: FeatureLayout { continuous: 1, ..Default::default() },
         edge: FeatureLayout::default(),
@@ -233,7 +233,7 @@ fn poisoned() -> Dataset {
     let mut split = gt_data::Splits::new(Level::Graph);
     for number in 0..20 {
         let value = number as f32 / 20.0;
-        let features = [value, 1.0 - value, if number == 3 { 3e38 } else { 0.5 }];
+        let features = [value, 1.0 - value, if number == 3 { poison } else { 0.5 }];
         store
             .push(GraphParts {
                 num_nodes: 3,
@@ -253,19 +253,24 @@ fn poisoned() -> Dataset {
 
 #[test]
 fn a_step_that_is_left_out_leaves_no_trace_and_one_that_is_not_names_the_last_good_checkpoint() {
-    let dataset = poisoned();
+    for (poison, dataset) in [3e38, 1e20].map(|poison| (poison, poisoned(poison))) {
+        leaves_out_or_stops(poison, &dataset);
+    }
+}
+
+fn leaves_out_or_stops(poison: f32, dataset: &Dataset) {
     let settings = ["model.encoding=none", "train.epochs=4", "train.checkpoint_seconds=0"];
     let with = |skip: &'static str| config(&[&settings[..], &[skip]].concat());
     let (skipping, stopping) = (with("train.skip_bad_steps=true"), with("train.skip_bad_steps=false"));
     let whole = tempfile::tempdir().unwrap();
-    let (outcome, notes, epochs) = sit(&dataset, &skipping, whole.path(), 0);
-    assert_eq!((outcome.stop, notes.len()), (Stop::Epochs, 4), "{notes:?}");
+    let (outcome, notes, epochs) = sit(dataset, &skipping, whole.path(), 0);
+    assert_eq!((outcome.stop, notes.len()), (Stop::Epochs, 4), "{poison}: {notes:?}");
     assert!(notes.iter().all(|note| note.ends_with("; the step is left out")), "{notes:?}");
     assert!(epochs.iter().all(|epoch| epoch.train.loss.exact.is_finite() && epoch.val.loss.exact.is_finite()));
 
     let folder = tempfile::tempdir().unwrap();
-    sit(&dataset, &skipping, folder.path(), 4);
-    let task = Task::new(&dataset, &stopping, None).unwrap();
+    sit(dataset, &skipping, folder.path(), 4);
+    let task = Task::new(dataset, &stopping, None).unwrap();
     let run = RunDirectory::open(folder.path()).unwrap();
     let flag = AtomicBool::new(false);
     let mut observer = Interrupter { flag: &flag, after: usize::MAX, notes: vec![], epochs: vec![] };
@@ -276,8 +281,16 @@ fn a_step_that_is_left_out_leaves_no_trace_and_one_that_is_not_names_the_last_go
     assert!(error.contains(&format!("the last good checkpoint is {}", newest.display())), "{error}");
     assert!(newest.join("manifest.json").exists());
     drop(run);
-    let (last, ..) = sit(&dataset, &skipping, folder.path(), 0);
+    let (last, ..) = sit(dataset, &skipping, folder.path(), 0);
     assert_eq!(last.weights, outcome.weights);
+}
+
+#[test]
+fn an_epoch_of_which_every_step_is_left_out_is_no_crash() {
+    let settings = ["model.encoding=none", "train.epochs=2", "train.batch=64", "train.skip_bad_steps=true"];
+    let (folder, dataset, config) = (tempfile::tempdir().unwrap(), poisoned(3e38), config(&settings));
+    let (outcome, notes, _) = sit(&dataset, &config, folder.path(), 0);
+    assert_eq!((outcome.epochs, notes.len()), (2, 2), "{notes:?}");
 }
 
 #[test]
