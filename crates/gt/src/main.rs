@@ -21,7 +21,7 @@ struct Arguments {
     threads: Option<u16>,
 }
 
-/// Exit codes: 0 done, 1 a check failed, 2 bad usage or input, 130 interrupted but resumable.
+/// Exit codes: 0 done, 1 a check failed, 2 bad usage or input or a file that cannot be written, 130 interrupted but resumable.
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     threads::start_pool(arguments.threads.map(usize::from));

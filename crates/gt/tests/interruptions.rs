@@ -216,18 +216,19 @@ fn a_run_killed_at_twenty_random_moments_ends_with_the_same_bytes() {
     let place = Place::new();
     let mut random = Random(20);
     let (mut alive, mut went_on, mut unfinished) = (0, 0, 0);
-    let mut story = String::from("killed after seconds:");
+    let mut story = String::from("killed after epochs + seconds:");
     for _ in 0..KILLS {
         let mut child = place.start(&if place.begun() { RESUME.to_owned() } else { begin(EPOCHS) });
-        // All sittings together are shorter than the whole run, so none reaches its end.
-        let delay = 0.9 * seconds / KILLS as f64 * random.share();
+        // About nine epochs at most, so that all sittings together do not reach the end.
+        let (epochs, delay) = (random.below(8), 2.0 * seconds / EPOCHS as f64 * random.share());
+        place.wait_for(&mut child, epochs);
         std::thread::sleep(Duration::from_secs_f64(delay));
         alive += usize::from(child.try_wait().unwrap().is_none());
         child.kill().unwrap();
         let said = place.end(child).said;
         went_on += usize::from(said.contains("going on after ") && !said.contains("going on after 0 epochs"));
         unfinished += usize::from(said.contains("it was never completed; taking the one before"));
-        story += &format!(" {delay:.3}");
+        story += &format!(" {epochs} + {delay:.4}");
     }
     assert!(alive >= 15, "only {alive} kills hit a living process; {story}");
     assert!(went_on >= 5, "only {went_on} sittings went on from a checkpoint; {story}");

@@ -4,7 +4,7 @@
 //! last. Two are kept. The newest whose hashes agree is the one to go on from; if there were some and none is whole, that is an error, not a new beginning.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -89,7 +89,7 @@ fn write_files(here: &Path, files: &Files) -> Result<()> {
 
 #[cfg(unix)]
 fn sync_folder(folder: &Path) -> Result<()> {
-    File::open(folder).and_then(|f| f.sync_all()).map_err(|e| TrainError::io(folder, &e))
+    fs::File::open(folder).and_then(|f| f.sync_all()).map_err(|e| TrainError::io(folder, &e))
 }
 
 #[cfg(not(unix))]

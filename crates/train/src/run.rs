@@ -50,7 +50,7 @@ impl RunDirectory {
     /// # Errors
     /// If no run has begun there, or another process is writing to it.
     pub fn reopen(path: &Path) -> Result<Self> {
-        if path.is_dir() && !has_begun(path) || !path.exists() {
+        if !has_begun(path) && !path.is_file() {
             return Err(TrainError::run(path, "no run has begun there; start one without --resume"));
         }
         Self::open(path)

@@ -232,9 +232,11 @@ impl<'a> Training<'a> {
     pub fn run(mut self, interrupt: &AtomicBool, observer: &mut dyn Observer) -> Result<Outcome> {
         let mut stop = self.state.stop;
         while stop.is_none() {
+            let start = Instant::now();
             let whole = self.epoch(interrupt, observer)?;
             stop = self.state.stop.or((!whole).then_some(Stop::Interrupted));
-            let due = self.saved.elapsed().as_secs_f64() >= self.config.train.checkpoint_seconds;
+            // Another epoch like this one would put more work at risk than is allowed.
+            let due = (self.saved.elapsed() + start.elapsed()).as_secs_f64() >= self.config.train.checkpoint_seconds;
             if due || stop.is_some() {
                 self.save()?;
             }

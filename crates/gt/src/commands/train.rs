@@ -35,7 +35,7 @@ pub struct Arguments {
     /// Directory of the run [default: runs/NAME-SEED, counted up]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Go on with the run in --out
+    /// Go on with the run in --out: with its own config.toml, and its data (which --data may find elsewhere)
     #[arg(long, requires = "out", conflicts_with_all = ["config", "preset", "set", "seed"])]
     resume: bool,
     /// Print the result as one line of JSON

@@ -200,7 +200,7 @@ pub struct TrainConfig {
     pub skip_bad_steps: bool,
     /// Ends after so many epochs without a better validation loss; 0 for never.
     pub early_stop: usize,
-    /// Seconds between checkpoints, which are written at the end of an epoch; 0 for one after every epoch.
+    /// Most seconds of work that a kill may cost, unless an epoch takes longer: checkpoints are written between epochs; 0 for after every one.
     pub checkpoint_seconds: f64,
 }
 
