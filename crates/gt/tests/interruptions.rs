@@ -17,7 +17,7 @@ const BEGIN: &str = "train --data data.jsonl --out run --set model.layers=1 --se
                      --set train.checkpoint_seconds=0 --set schedule.name=constant --set schedule.min_lr=0";
 const RESUME: &str = "train --resume --out run";
 /// Enough for a few seconds.
-const EPOCHS: usize = 300;
+const EPOCHS: usize = 240;
 
 fn begin(epochs: usize) -> String {
     format!("{BEGIN} --set train.epochs={epochs}")
@@ -241,7 +241,7 @@ fn a_run_killed_at_twenty_random_moments_ends_with_the_same_bytes() {
 
 #[test]
 fn a_run_killed_while_its_first_files_are_written_goes_on_or_says_what_to_do() {
-    const KILLS: usize = 16;
+    const KILLS: usize = 10;
     let quick = begin(3);
     let whole = Place::new();
     let start = Instant::now();
@@ -297,7 +297,7 @@ fn a_full_disk_stops_a_run_and_with_more_space_it_ends_with_the_same_bytes() {
     let place = Place::new();
     // Both sittings and the mount live in one namespace, so nothing of it outlives the script. The metrics fill it in the middle of the run.
     let script = format!(
-        "mkdir run && mount -t tmpfs -o size=640k tmpfs run || exit 99\n\
+        "mkdir run && mount -t tmpfs -o size=512k tmpfs run || exit 99\n\
          \"$GT\" {} 2> first.txt; echo $? > first.code\n\
          cp -r run stopped\n\
          mount -o remount,size=64m run || exit 99\n\
