@@ -89,11 +89,14 @@ impl Place {
         self.path("run/config.toml").exists()
     }
 
-    /// Sends a run a signal after so many epochs of this sitting.
+    /// Sends a run a signal after so many epochs of this sitting; twice, as `timeout` does.
     fn interrupt(&self, line: &str, epochs: usize, signal: &str) -> End {
         let mut child = self.start(line);
         self.wait_for(&mut child, epochs);
-        let sent = Command::new("sh").args(["-c", &format!("kill -{signal} {}", child.id())]).status().unwrap();
+        let sent = Command::new("sh")
+            .args(["-c", &format!("kill -{signal} {0}; kill -{signal} {0}", child.id())])
+            .status()
+            .unwrap();
         assert!(sent.success());
         self.end(child)
     }

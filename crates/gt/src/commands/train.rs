@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, ensure};
 use clap::Args;
@@ -211,12 +212,17 @@ fn fresh(name: &str, seed: u64) -> PathBuf {
     std::iter::once(first).chain(others).find(|path| !path.exists()).unwrap_or_else(|| PathBuf::from("runs"))
 }
 
+/// `timeout` and some schedulers signal a process and then its group: signals this close together are one.
+const ONE_SIGNAL: Duration = Duration::from_secs(1);
+
 /// Becomes true at SIGINT or SIGTERM; a second signal ends the program at once.
 fn interrupt() -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
     let raised = Arc::clone(&flag);
+    let mut first: Option<Instant> = None;
     let installed = ctrlc::set_handler(move || {
-        if raised.swap(true, Ordering::Relaxed) {
+        raised.store(true, Ordering::Relaxed);
+        if first.get_or_insert_with(Instant::now).elapsed() > ONE_SIGNAL {
             std::process::exit(130);
         }
     });
