@@ -132,8 +132,9 @@ fn gradients(ours: &Engine<f32>, theirs: &Engine<f64>, line: &mut CheckLine) {
         for (a, b) in ours.gradient(index).iter().zip(theirs.gradient(index)) {
             let error = (f64::from(*a) - b).abs() / scale;
             // A number that is not finite is the largest error there is.
-            if !(error <= line.gradients) {
-                line.gradients = if error.is_nan() { f64::INFINITY } else { error };
+            let error = if error.is_nan() { f64::INFINITY } else { error };
+            if error > line.gradients {
+                line.gradients = error;
                 line.worst = format!("{:?}", parameter.role());
             }
         }

@@ -54,6 +54,7 @@ device_structs! {
         stats: Pointer,
         partial: Pointer,
         ticket: Pointer,
+        tiles: i32,
     }
     Resident {
         node_start: Pointer,

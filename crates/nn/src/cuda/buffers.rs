@@ -5,9 +5,11 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 
 use super::abi::{self, Pointer};
+use super::device::Precision;
 use super::engine::{CudaTask, entry};
 use super::error::Result;
 use super::memory::{Memory, at};
+use super::packing::places;
 use super::program::{Program, Shape};
 use super::resident::{Capacity, ResidentData};
 use crate::Stream;
@@ -18,19 +20,25 @@ use crate::parameters::{Affine, InputRegions, Parameters, Region};
 /// Partial gradients that every matrix is summed up from: enough to fill a card, few enough to be read again.
 pub(crate) const CHUNKS: usize = 16;
 
+/// Tiles whose sums are taken together first, as in `norm.cuh`.
+const GROUP_TILES: usize = 16;
+
 /// Arrays as long as the parameters, and the run's state.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flat {
     pub(crate) size: usize,
     pub(crate) control: Pointer,
     pub(crate) values: Pointer,
-    pub(crate) transposed: Pointer,
+    /// Copies for products: rounded and packed in reduced precision, the values themselves otherwise.
+    pub(crate) forward: Pointer,
+    /// Transposes, packed likewise.
+    pub(crate) backward: Pointer,
     pub(crate) gradient: Pointer,
     /// `[CHUNKS, size]`
     pub(crate) chunks: Pointer,
     pub(crate) first: Pointer,
     pub(crate) second: Pointer,
-    /// Where each entry's transpose lies.
+    /// Where each entry's copies lie: two places each.
     pub(crate) places: Pointer,
     /// Running mean and variance of each site.
     pub(crate) running: Pointer,
@@ -51,8 +59,8 @@ impl Flat {
 pub(crate) struct Inputs {
     pub(crate) node: abi::Input,
     pub(crate) edge: abi::Input,
-    pub(crate) node_gradients: Vec<abi::InputGradient>,
-    pub(crate) edge_gradients: Vec<abi::InputGradient>,
+    /// Where what comes back goes, per stream: a list on the device, and its entries in all.
+    pub(crate) gradients: [(Pointer, usize); 2],
 }
 
 /// A layer's structures.
@@ -107,7 +115,7 @@ impl Buffers {
         let layout = Parameters::new(network);
         let capacity = data.capacity(task.batch);
         let mut memory = Memory::new(stream);
-        let flat = flat(&mut memory, network, &layout)?;
+        let flat = flat(&mut memory, network, &layout, task.precision)?;
         let rows = match network.reads {
             Reads::Graphs(_) => capacity.graphs,
             Reads::Nodes => capacity.nodes,
@@ -139,7 +147,7 @@ impl Buffers {
             outputs: memory.zeros::<f32>(task.rows * network.outputs())?,
             losses: memory.zeros::<f64>(task.listed.div_ceil(task.batch.max(1)) + 1)?,
             partial: memory.zeros::<f64>(rows.div_ceil(256).max(flat.size.div_ceil(256)) + 1)?,
-            tickets: memory.zeros::<u32>(16)?,
+            tickets: memory.zeros::<u32>(2)?,
             memory,
         };
         buffers.head(network, &layout, program.shape)?;
@@ -152,8 +160,9 @@ impl Buffers {
         entry(self.flat.chunks, region.offset)
     }
 
+    /// A linear layer of the streams.
     fn linear(&self, affine: Affine) -> abi::Linear {
-        linear(&self.flat, affine)
+        abi::Linear { weight: entry(self.flat.forward, affine.weight.offset), ..linear(&self.flat, affine) }
     }
 
     fn head(&mut self, network: &Network, layout: &Parameters, shape: Shape) -> Result<()> {
@@ -231,8 +240,15 @@ impl Buffers {
         let Capacity { nodes, edges, .. } = self.capacity;
         let edges = if network.edge_stream { edges } else { 0 };
         let tiles = |rows: usize| rows.div_ceil(shape.rows).max(1);
-        let partials =
-            [self.memory.zeros::<f32>(tiles(nodes) * 2 * d)?, self.memory.zeros::<f32>(tiles(edges) * 2 * d)?];
+        let mut sums = Vec::new();
+        for rows in [nodes, edges] {
+            let (tiles, groups) = (tiles(rows), tiles(rows).div_ceil(GROUP_TILES));
+            sums.push(Sums {
+                partial: self.memory.zeros::<f32>((tiles + groups) * 2 * d)?,
+                ticket: self.memory.zeros::<u32>(1 + groups)?,
+                tiles,
+            });
+        }
         // Gradients between layers; weight gradients of one layer are taken while the next is under way, so two sets change places.
         let douts = [self.memory.zeros::<f32>(nodes * d)?, self.memory.zeros::<f32>(edges * d)?];
         let mut back = Vec::new();
@@ -264,13 +280,8 @@ impl Buffers {
                     for (number, (site, affine)) in numbered.iter_mut().zip(affines.norms).enumerate() {
                         // The order in which engines hold running statistics: layer, number, stream.
                         let place = (2 * index + number) * streams + which;
-                        *site = self.site(
-                            affine,
-                            d,
-                            partials[which],
-                            which,
-                            (network.norm == Norm::Batch).then_some(place),
-                        )?;
+                        let place = (network.norm == Norm::Batch).then_some(place);
+                        *site = self.site(affine, d, &sums[which], place)?;
                         sites.push(*site);
                     }
                 }
@@ -322,14 +333,7 @@ impl Buffers {
     }
 
     /// A normalisation; `place` is the number of its running statistics, where it keeps any.
-    fn site(
-        &mut self,
-        affine: Affine,
-        d: usize,
-        partial: Pointer,
-        which: usize,
-        place: Option<usize>,
-    ) -> Result<abi::Site> {
+    fn site(&mut self, affine: Affine, d: usize, sums: &Sums, place: Option<usize>) -> Result<abi::Site> {
         Ok(abi::Site {
             gamma: entry(self.flat.values, affine.weight.offset),
             beta: entry(self.flat.values, affine.bias.offset),
@@ -337,8 +341,9 @@ impl Buffers {
             dbeta: self.gradient(affine.bias),
             running: place.map_or(0, |place| entry(self.flat.running, place * 2 * d)),
             stats: if place.is_some() { self.memory.zeros::<f32>(6 * d)? } else { 0 },
-            partial,
-            ticket: at::<u32>(self.tickets, which),
+            partial: sums.partial,
+            ticket: sums.ticket,
+            tiles: sums.tiles as i32,
         })
     }
 
@@ -398,6 +403,13 @@ impl Buffers {
     }
 }
 
+/// Where the tiles of a stream leave their sums.
+struct Sums {
+    partial: Pointer,
+    ticket: Pointer,
+    tiles: usize,
+}
+
 /// Gradients of one stream inside a layer.
 #[derive(Clone, Copy, Debug)]
 struct Back {
@@ -422,23 +434,17 @@ impl Back {
     }
 }
 
+/// A linear layer whose products are exact.
 fn linear(flat: &Flat, affine: Affine) -> abi::Linear {
     abi::Linear {
         weight: entry(flat.values, affine.weight.offset),
-        transposed: entry(flat.transposed, affine.weight.offset),
+        transposed: entry(flat.backward, affine.weight.offset),
         bias: if affine.bias.columns > 0 { entry(flat.values, affine.bias.offset) } else { 0 },
     }
 }
 
-fn flat(memory: &mut Memory, network: &Network, layout: &Parameters) -> Result<Flat> {
+fn flat(memory: &mut Memory, network: &Network, layout: &Parameters, precision: Precision) -> Result<Flat> {
     let size = layout.size();
-    let mut places: Vec<u32> = (0..size as u32).collect();
-    for region in &layout.transposed {
-        let Region { offset, rows, columns } = *region;
-        for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
-            places[offset + row * columns + column] = (offset + column * rows + row) as u32;
-        }
-    }
     let streams = if network.edge_stream { 2 } else { 1 };
     let sites = if network.norm == Norm::Batch { 2 * streams * network.layers } else { 0 };
     let idle = match layout.layers.last() {
@@ -448,16 +454,18 @@ fn flat(memory: &mut Memory, network: &Network, layout: &Parameters) -> Result<F
         }
         _ => (size, size),
     };
+    let values = memory.zeros::<f32>(size)?;
     Ok(Flat {
         size,
         control: memory.zeros::<abi::Control>(1)?,
-        values: memory.zeros::<f32>(size)?,
-        transposed: memory.zeros::<f32>(size)?,
+        values,
+        forward: if precision == Precision::F32 { values } else { memory.zeros::<f32>(size)? },
+        backward: memory.zeros::<f32>(size)?,
         gradient: memory.zeros::<f32>(size)?,
         chunks: memory.zeros::<f32>(CHUNKS * size)?,
         first: memory.zeros::<f32>(size)?,
         second: memory.zeros::<f32>(size)?,
-        places: memory.with(&places)?,
+        places: memory.with(&places(layout, precision))?,
         running: memory.zeros::<f32>(sites * 2 * network.channels.padded_width())?,
         sites,
         idle,
@@ -505,7 +513,12 @@ fn inputs(
         true => input(edge, &network.edge, &layout.edge, &data.edge, flat),
         false => (edge, Vec::new()),
     };
-    Ok(Inputs { node, edge, node_gradients, edge_gradients })
+    let mut list = |gradients: Vec<abi::InputGradient>| -> Result<(Pointer, usize)> {
+        let entries = gradients.iter().map(|gradient| gradient.entries as usize).sum();
+        Ok((memory.with(&gradients)?, entries))
+    };
+    let gradients = [list(node_gradients)?, list(edge_gradients)?];
+    Ok(Inputs { node, edge, gradients })
 }
 
 fn input(

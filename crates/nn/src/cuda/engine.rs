@@ -119,7 +119,7 @@ impl CudaEngine {
             self.sites(from).flat_map(|(mean, var)| mean.iter().chain(var).copied().collect::<Vec<_>>()).collect();
         memory.write(flat.running, &running)?;
         memory.write(flat.steps(), &[from.adam.steps])?;
-        self.launches.transpose(&self.buffers)?;
+        self.launches.copy_all(&self.buffers)?;
         self.stream.synchronize()?;
         Ok(())
     }

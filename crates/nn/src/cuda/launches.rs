@@ -14,9 +14,11 @@ use crate::cpu::{Edges, source_width};
 use crate::network::{Jump, Network, Norm, Readout, Reads};
 
 /// Rows that a block of the head takes.
-const HEAD_ROWS: usize = 8;
+const HEAD_ROWS: usize = 4;
 /// Threads of blocks that are not bound to a shape.
 const PLAIN: u32 = 256;
+/// Rows that a block of the input's gradients takes at a time.
+const INPUT_SLICES: u32 = 8;
 
 /// Kernels and the streams they run on.
 #[derive(Debug)]
@@ -139,11 +141,13 @@ impl Launches {
             classes
         )?;
         let graphs = b.capacity.graphs.max(1) as u32;
+        // Few large graphs are taken in slices.
+        let slices = (256 / graphs).clamp(1, 32);
         launch!(
             self.stream,
             self.program,
             "gather_batch",
-            (graphs, 1, 1),
+            (graphs, slices, 1),
             (PLAIN, 1, 1),
             0,
             b.batch,
@@ -311,7 +315,7 @@ impl Launches {
             b.outputs,
             b.losses,
             b.partial,
-            at::<u32>(b.tickets, 2)
+            b.tickets
         )
     }
 
@@ -319,7 +323,7 @@ impl Launches {
         let Self { stream, program, shared, network, .. } = self;
         let shape = program.shape;
         launch!(stream, program, "head_backward", self.head_grid(b), (128, 1, 1), shared.head, b.batch, b.head)?;
-        let head_done = self.weigh(b, b.head_jobs, b.head_units)?;
+        self.weigh(b, b.head_jobs, b.head_units)?;
         let width = source_width(network);
         let on_edges = network.reads == Reads::Edges;
         let rows = if on_edges { b.capacity.edges } else { b.capacity.nodes };
@@ -366,10 +370,11 @@ impl Launches {
             self.layer_backward(b, layer, edges, index == 0)?;
             done.push(self.weigh(b, layer.jobs, layer.units)?);
         }
+        let ready = stream.record_event(None)?;
+        self.side.wait(&ready)?;
         self.input_backward(b)?;
-        for event in done.iter().rev().take(2).chain([&head_done]) {
-            stream.wait(event)?;
-        }
+        // The side stream has done everything before, the head's weights included.
+        stream.wait(&self.side.record_event(None)?)?;
         Ok(())
     }
 
@@ -425,24 +430,22 @@ impl Launches {
 
     fn input_backward(&self, b: &Buffers) -> Result<()> {
         let (threshold, scale) = input_dropout(&self.network);
-        let threads = (self.program.shape.d as u32).min(128).next_multiple_of(32);
         let Some(layer) = b.layers.first() else { return Ok(()) };
-        for (edges, input, gradients, g) in [
-            (0i32, b.input.node, &b.input.node_gradients, layer.streams.node.dout),
-            (1, b.input.edge, &b.input.edge_gradients, layer.streams.edge.dout),
-        ] {
-            for &of in gradients {
-                let grid = (of.entries as u32, CHUNKS as u32, 1);
+        let streams = [(b.input.node, layer.streams.node.dout), (b.input.edge, layer.streams.edge.dout)];
+        for ((edges, (input, g)), (list, entries)) in (0i32..).zip(streams).zip(b.input.gradients) {
+            if entries > 0 {
+                // Nodes and edges have nothing to do with each other.
+                let stream = if edges == 1 { &self.side } else { &self.stream };
                 launch!(
-                    self.stream,
+                    stream,
                     self.program,
                     "embed_backward",
-                    grid,
-                    (threads, 1, 1),
-                    threads * 4,
+                    (entries as u32, CHUNKS as u32, 1),
+                    (32, INPUT_SLICES, 1),
+                    0,
                     b.batch,
                     input,
-                    of,
+                    list,
                     edges,
                     g,
                     b.flat.size,
@@ -472,7 +475,7 @@ impl Launches {
             flat.size as i32,
             flat.gradient,
             b.partial,
-            at::<u32>(b.tickets, 3)
+            at::<u32>(b.tickets, 1)
         )?;
         launch!(
             self.stream,
@@ -489,25 +492,27 @@ impl Launches {
             flat.first,
             flat.second,
             flat.values,
-            flat.transposed,
+            flat.forward,
+            flat.backward,
             flat.places
         )
     }
 
-    /// Brings the transposes up to date, after parameters were set.
-    pub(crate) fn transpose(&self, b: &Buffers) -> Result<()> {
+    /// Brings the copies up to date, after parameters were set.
+    pub(crate) fn copy_all(&self, b: &Buffers) -> Result<()> {
         let flat = b.flat;
         let blocks = ((flat.size as u32).div_ceil(PLAIN), 1, 1);
         launch!(
             self.stream,
             self.program,
-            "transpose",
+            "copy_all",
             blocks,
             (PLAIN, 1, 1),
             0,
             flat.size as i32,
             flat.values,
-            flat.transposed,
+            flat.forward,
+            flat.backward,
             flat.places
         )
     }

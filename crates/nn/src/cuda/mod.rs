@@ -13,6 +13,7 @@ mod error;
 mod labels;
 mod launches;
 mod memory;
+mod packing;
 mod program;
 mod resident;
 

@@ -43,13 +43,13 @@ pub(crate) struct Shape {
 impl Shape {
     pub(crate) fn of(network: &Network) -> Self {
         let d = network.channels.padded_width();
-        let rows = if d <= 256 { 32 } else { 16 };
+        // Few rows to a block: a step has only some thousand, and a card wants many blocks.
         Self {
             d,
             heads: network.channels.padded_heads(),
             hidden: padded(2 * network.channels.width()),
-            rows,
-            unit: if d <= 96 { d } else { 64 },
+            rows: 16,
+            unit: if d <= 96 { d.max(32) } else { 64 },
         }
     }
 
@@ -147,7 +147,7 @@ pub(crate) struct Program {
     functions: HashMap<&'static str, CudaFunction>,
 }
 
-const KERNELS: [&str; 25] = [
+const KERNELS: [&str; 26] = [
     "use_running",
     "begin_batch",
     "gather_batch",
@@ -173,6 +173,7 @@ const KERNELS: [&str; 25] = [
     "weigh_gradients",
     "gather_gradients",
     "adam",
+    "copy_all",
 ];
 
 impl Program {
@@ -200,11 +201,8 @@ impl Program {
             }
         };
         let module = device.context.load_module(Ptx::from_binary(image))?;
-        let functions = KERNELS
-            .iter()
-            .chain(&["transpose"])
-            .map(|&name| Ok((name, module.load_function(name)?)))
-            .collect::<Result<HashMap<_, _>>>()?;
+        let functions =
+            KERNELS.iter().map(|&name| Ok((name, module.load_function(name)?))).collect::<Result<HashMap<_, _>>>()?;
         Ok(Self { shape: Shape::of(network), functions })
     }
 

@@ -14,6 +14,9 @@
 // The group of heads that a lane's j-th place belongs to.
 #define GROUP(j) ((j) % GROUPS)
 
+// Edges that are under way together.
+#define BATCH 4
+
 struct Attention {
   const float* qkv;        // [nodes, 3 * D]
   const float* p;          // [edges, D], or null
@@ -136,25 +139,34 @@ extern "C" __global__ void __launch_bounds__(128) attend(Batch b, Attention a) {
   for (int g = 0; g < GROUPS; g++) z.v[g] = 0.f;
   const u64 edge_key = dropout_key(b.control, a.edge_site);
   const int to = b.in_start[node + 1];
-#pragma unroll 4
-  for (int e = b.in_start[node]; e < to; e++) {
-    const float* source = a.qkv + (size_t)b.source[e] * 3 * D;
-    const Lane k = lane_of(source + D), v = lane_of(source + 2 * D);
-    Lane p = nothing(), s;
-    Heads qk;
-    if (EDGE) p = lane_of(a.p + (size_t)e * D);
-    const Heads logit = logits(q, k, p, s, qk);
-    if (EDGE && a.scores) {
-      if (dropping)
+  for (int e = b.in_start[node]; e < to; e += BATCH) {
+    // Several edges' rows are on their way before the first is needed; those past the end are the last one again, and weigh nothing.
+    Lane k[BATCH], v[BATCH], p[BATCH];
 #pragma unroll
-        for (int j = 0; j < PER_LANE; j++) s.v[j] *= kept_stream(edge_key, e, threadIdx.x % 32 + 32 * j, a.threshold, a.scale);
-      put(s, a.scores + (size_t)e * D);
+    for (int i = 0; i < BATCH; i++) {
+      const int edge = min(e + i, to - 1);
+      const float* source = a.qkv + (size_t)b.source[edge] * 3 * D;
+      k[i] = lane_of(source + D);
+      v[i] = lane_of(source + 2 * D);
+      if (EDGE) p[i] = lane_of(a.p + (size_t)edge * D);
     }
-    float w[GROUPS];
 #pragma unroll
-    for (int g = 0; g < GROUPS; g++) z.v[g] += w[g] = weigh(logit.v[g]);
+    for (int i = 0; i < BATCH; i++) {
+      Lane s;
+      Heads qk;
+      const Heads logit = logits(q, k[i], p[i], s, qk);
+      if (EDGE && a.scores && e + i < to) {
+        if (dropping)
 #pragma unroll
-    for (int j = 0; j < PER_LANE; j++) sum.v[j] += w[GROUP(j)] * v.v[j];
+          for (int j = 0; j < PER_LANE; j++) s.v[j] *= kept_stream(edge_key, e + i, threadIdx.x % 32 + 32 * j, a.threshold, a.scale);
+        put(s, a.scores + (size_t)(e + i) * D);
+      }
+      float w[GROUPS];
+#pragma unroll
+      for (int g = 0; g < GROUPS; g++) z.v[g] += w[g] = e + i < to ? weigh(logit.v[g]) : 0.f;
+#pragma unroll
+      for (int j = 0; j < PER_LANE; j++) sum.v[j] += w[GROUP(j)] * v[i].v[j];
+    }
   }
   Heads inverse;
 #pragma unroll
@@ -178,50 +190,69 @@ __device__ __forceinline__ void edge_backward(const Heads& logit, const Heads& d
   }
 }
 
+// What an edge's scores get back: from the edge stream, and from the logits.
+__device__ __forceinline__ Lane score_gradient(const Lane& ds, const Heads& dlogit) {
+  Lane g;
+#pragma unroll
+  for (int j = 0; j < PER_LANE; j++) g.v[j] = (EDGE ? ds.v[j] : 0.f) + dlogit.v[GROUP(j)];
+  return g;
+}
+
+// The gradient of q, scaled, or of k, given the other; and of p.
+__device__ __forceinline__ void add_product_gradient(const Lane& g, const Lane& p, const Lane& other, Lane& sum) {
+#if !EDGE
+#pragma unroll
+  for (int j = 0; j < PER_LANE; j++) sum.v[j] += g.v[j] * other.v[j];
+#elif GATE == 0
+#pragma unroll
+  for (int j = 0; j < PER_LANE; j++) sum.v[j] += g.v[j] * other.v[j] * p.v[j];
+#else
+  const Heads dqk = dots(g, p);
+#pragma unroll
+  for (int j = 0; j < PER_LANE; j++) sum.v[j] += dqk.v[GROUP(j)] * other.v[j];
+#endif
+}
+
 // The first half of the blocks: a node's in-edges give the gradient of its query (and of the edges); the second half: its out-edges give those of key and value.
 extern "C" __global__ void __launch_bounds__(128) attend_backward(Batch b, Attention a, int blocks) {
   const bool sources = (int)blockIdx.x >= blocks;
   const int node = (sources ? blockIdx.x - blocks : blockIdx.x) * 4 + threadIdx.x / 32;
   if (node >= b.control->nodes) return;
-  Lane p = nothing(), ds = nothing(), s;
-  Heads qk, w, dlogit;
+  Lane p[BATCH], ds[BATCH];
+#pragma unroll
+  for (int i = 0; i < BATCH; i++) p[i] = ds[i] = nothing();
   if (!sources) {
     const Lane q = scaled_query(a.qkv, node), dout = lane_of(a.dattended + (size_t)node * D);
     const Heads inverse = heads_of(a.inverse + (size_t)node * HEADS), delta = heads_of(a.delta + (size_t)node * HEADS);
     Lane dq = nothing();
     const int to = b.in_start[node + 1];
-#pragma unroll 2
-    for (int e = b.in_start[node]; e < to; e++) {
-      const float* source = a.qkv + (size_t)b.source[e] * 3 * D;
-      const Lane k = lane_of(source + D), v = lane_of(source + 2 * D);
-      if (EDGE) p = lane_of(a.p + (size_t)e * D);
-      if (EDGE && a.dscores) ds = lane_of(a.dscores + (size_t)e * D);
-      const Heads logit = logits(q, k, p, s, qk);
-      edge_backward(logit, dots(dout, v), inverse, delta, w, dlogit);
-#if !EDGE
+    for (int e = b.in_start[node]; e < to; e += BATCH) {
+      Lane k[BATCH], v[BATCH];
 #pragma unroll
-      for (int j = 0; j < PER_LANE; j++) dq.v[j] += dlogit.v[GROUP(j)] * k.v[j];
-#elif GATE == 0
-      Lane dp;
-#pragma unroll
-      for (int j = 0; j < PER_LANE; j++) {
-        const float g = (a.dscores ? ds.v[j] : 0.f) + dlogit.v[GROUP(j)];
-        dq.v[j] += g * k.v[j] * p.v[j];
-        dp.v[j] = g * q.v[j] * k.v[j];
+      for (int i = 0; i < BATCH; i++) {
+        const int edge = min(e + i, to - 1);
+        const float* source = a.qkv + (size_t)b.source[edge] * 3 * D;
+        k[i] = lane_of(source + D);
+        v[i] = lane_of(source + 2 * D);
+        if (EDGE) p[i] = lane_of(a.p + (size_t)edge * D);
+        if (EDGE && a.dscores) ds[i] = lane_of(a.dscores + (size_t)edge * D);
       }
-      put(dp, a.dp + (size_t)e * D);
-#else
-      Lane g, dp;
 #pragma unroll
-      for (int j = 0; j < PER_LANE; j++) {
-        g.v[j] = (a.dscores ? ds.v[j] : 0.f) + dlogit.v[GROUP(j)];
-        dp.v[j] = g.v[j] * qk.v[GROUP(j)];
+      for (int i = 0; i < BATCH; i++) {
+        if (e + i >= to) break;
+        Lane s;
+        Heads qk, w, dlogit;
+        const Heads logit = logits(q, k[i], p[i], s, qk);
+        edge_backward(logit, dots(dout, v[i]), inverse, delta, w, dlogit);
+        const Lane g = score_gradient(ds[i], dlogit);
+        add_product_gradient(g, p[i], k[i], dq);
+        if (EDGE) {
+          Lane dp;
+#pragma unroll
+          for (int j = 0; j < PER_LANE; j++) dp.v[j] = g.v[j] * (GATE == 0 ? q.v[j] * k[i].v[j] : qk.v[GROUP(j)]);
+          put(dp, a.dp + (size_t)(e + i) * D);
+        }
       }
-      const Heads dqk = dots(g, p);
-#pragma unroll
-      for (int j = 0; j < PER_LANE; j++) dq.v[j] += dqk.v[GROUP(j)] * k.v[j];
-      put(dp, a.dp + (size_t)e * D);
-#endif
     }
 #pragma unroll
     for (int j = 0; j < PER_LANE; j++) dq.v[j] *= SCALE;
@@ -231,30 +262,33 @@ extern "C" __global__ void __launch_bounds__(128) attend_backward(Batch b, Atten
   const Lane k = lane_of(a.qkv + (size_t)node * 3 * D + D), v = lane_of(a.qkv + (size_t)node * 3 * D + 2 * D);
   Lane dk = nothing(), dv = nothing();
   const int to = b.out_start[node + 1];
-#pragma unroll 2
-  for (int at = b.out_start[node]; at < to; at++) {
-    const int target = b.out_target[at], e = b.out_edge[at];
-    const Lane q = scaled_query(a.qkv, target), dout = lane_of(a.dattended + (size_t)target * D);
-    if (EDGE) p = lane_of(a.p + (size_t)e * D);
-    if (EDGE && a.dscores) ds = lane_of(a.dscores + (size_t)e * D);
-    const Heads logit = logits(q, k, p, s, qk);
-    edge_backward(logit, dots(dout, v), heads_of(a.inverse + (size_t)target * HEADS), heads_of(a.delta + (size_t)target * HEADS), w, dlogit);
-#if !EDGE
+  for (int at = b.out_start[node]; at < to; at += BATCH) {
+    Lane q[BATCH], dout[BATCH];
+    Heads inverse[BATCH], delta[BATCH];
 #pragma unroll
-    for (int j = 0; j < PER_LANE; j++) dk.v[j] += dlogit.v[GROUP(j)] * q.v[j];
-#elif GATE == 0
+    for (int i = 0; i < BATCH; i++) {
+      const int place = min(at + i, to - 1), target = b.out_target[place];
+      q[i] = scaled_query(a.qkv, target);
+      dout[i] = lane_of(a.dattended + (size_t)target * D);
+      inverse[i] = heads_of(a.inverse + (size_t)target * HEADS);
+      delta[i] = heads_of(a.delta + (size_t)target * HEADS);
+      if (EDGE) {
+        const int e = b.out_edge[place];
+        p[i] = lane_of(a.p + (size_t)e * D);
+        if (a.dscores) ds[i] = lane_of(a.dscores + (size_t)e * D);
+      }
+    }
 #pragma unroll
-    for (int j = 0; j < PER_LANE; j++) dk.v[j] += ((a.dscores ? ds.v[j] : 0.f) + dlogit.v[GROUP(j)]) * q.v[j] * p.v[j];
-#else
-    Lane g;
+    for (int i = 0; i < BATCH; i++) {
+      if (at + i >= to) break;
+      Lane s;
+      Heads qk, w, dlogit;
+      const Heads logit = logits(q[i], k, p[i], s, qk);
+      edge_backward(logit, dots(dout[i], v), inverse[i], delta[i], w, dlogit);
+      add_product_gradient(score_gradient(ds[i], dlogit), p[i], q[i], dk);
 #pragma unroll
-    for (int j = 0; j < PER_LANE; j++) g.v[j] = (a.dscores ? ds.v[j] : 0.f) + dlogit.v[GROUP(j)];
-    const Heads dqk = dots(g, p);
-#pragma unroll
-    for (int j = 0; j < PER_LANE; j++) dk.v[j] += dqk.v[GROUP(j)] * q.v[j];
-#endif
-#pragma unroll
-    for (int j = 0; j < PER_LANE; j++) dv.v[j] += w.v[GROUP(j)] * dout.v[j];
+      for (int j = 0; j < PER_LANE; j++) dv.v[j] += w.v[GROUP(j)] * dout[i].v[j];
+    }
   }
   put(dk, a.dqkv + (size_t)node * 3 * D + D);
   put(dv, a.dqkv + (size_t)node * 3 * D + 2 * D);

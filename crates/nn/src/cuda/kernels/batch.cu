@@ -96,21 +96,22 @@ extern "C" __global__ void begin_batch(Batch b, Resident data, int level, u32* c
   }
 }
 
-// A block per graph: its nodes and edges, renumbered. `full` joins every ordered pair of distinct nodes, targets and then sources ascending.
+// Blocks (graph, slice): its nodes and edges, renumbered. `full` joins every ordered pair of distinct nodes, targets and then sources ascending.
 extern "C" __global__ void gather_batch(Batch b, Resident data, int full) {
   const int g = blockIdx.x;
   if (g >= b.control->graphs) return;
   const int id = b.graph_id[g], node0 = b.node_start[g], edge0 = b.edge_start[g];
   const int data_node = data.node_start[id], data_edge = data.edge_start[id];
   const int n = b.node_start[g + 1] - node0, e = b.edge_start[g + 1] - edge0;
-  for (int i = threadIdx.x; i < n; i += blockDim.x) {
+  const int first = blockIdx.y * blockDim.x + threadIdx.x, step = gridDim.y * blockDim.x;
+  for (int i = first; i < n; i += step) {
     b.node_graph[node0 + i] = g;
     b.node_row[node0 + i] = data_node + i;
     b.in_start[node0 + i] = edge0 + (full ? i * (n - 1) : data.in_start[data_node + i]);
     b.out_start[node0 + i] = edge0 + (full ? i * (n - 1) : data.out_start[data_node + i]);
   }
   if (full) {
-    for (int at = threadIdx.x; at < e; at += blockDim.x) {
+    for (int at = first; at < e; at += step) {
       const int i = at / (n - 1), j = at % (n - 1), other = j + (j >= i);
       b.edge_row[edge0 + at] = 0;
       b.source[edge0 + at] = node0 + other;
@@ -120,11 +121,11 @@ extern "C" __global__ void gather_batch(Batch b, Resident data, int full) {
     }
     return;
   }
-  for (int i = threadIdx.x / 32; i < n; i += blockDim.x / 32) {
+  for (int i = first / 32; i < n; i += step / 32) {
     const int from = data.in_start[data_node + i], to = i + 1 < n ? data.in_start[data_node + i + 1] : e;
     for (int at = from + threadIdx.x % 32; at < to; at += 32) b.target[edge0 + at] = node0 + i;
   }
-  for (int at = threadIdx.x; at < e; at += blockDim.x) {
+  for (int at = first; at < e; at += step) {
     b.edge_row[edge0 + at] = data_edge + at;
     b.source[edge0 + at] = node0 + data.in_source[data_edge + at];
     b.out_target[edge0 + at] = node0 + data.out_target[data_edge + at];

@@ -47,8 +47,9 @@ struct Site {
   float* dbeta;
   float* running;  // mean, variance
   float* stats;    // mean, 1/deviation, scale, shift, and going back: mean of dy, mean of dy * normalised
-  float* partial;  // per tile: two sums per channel
-  u32* ticket;
+  float* partial;  // per tile, then per group of tiles: two sums per channel
+  u32* ticket;     // of the groups, then one per group
+  int tiles;       // the most that there can be
 };
 
 __device__ __forceinline__ int tiles_of(int rows) { return rows > 0 ? (rows + ROWS - 1) / ROWS : 1; }

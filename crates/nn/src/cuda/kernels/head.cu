@@ -56,9 +56,9 @@ struct Head {
   int count, widest;
 };
 
-#define HEAD_ROWS 8
+#define HEAD_ROWS 4
 
-// A block takes eight rows through all layers.
+// A block takes four rows through all layers.
 extern "C" __global__ void head_forward(Batch b, Head head) {
   const int rows = b.control->rows, row0 = blockIdx.x * HEAD_ROWS;
   if (row0 >= rows) return;
@@ -72,7 +72,7 @@ extern "C" __global__ void head_forward(Batch b, Head head) {
     for (int at = threadIdx.x; at < HEAD_ROWS * width; at += blockDim.x) {
       const int r = at / width, c = at % width;
       float sum = layer.linear.bias[c];
-#pragma unroll 4
+#pragma unroll 16
       for (int k = 0; k < in; k++) sum += x[r * in + k] * __ldg(layer.linear.weight + k * width + c);
       if (l + 1 < head.count) sum = fmaxf(sum, 0.f);
       y[at] = sum;
@@ -101,7 +101,7 @@ extern "C" __global__ void head_backward(Batch b, Head head) {
     for (int at = threadIdx.x; at < HEAD_ROWS * in; at += blockDim.x) {
       const int r = at / in, k = at % in;
       float sum = 0.f;
-#pragma unroll 4
+#pragma unroll 16
       for (int c = 0; c < width; c++) sum += g[r * width + c] * __ldg(layer.linear.transposed + c * in + k);
       if (row0 + r < rows) {
         if (before && before[(size_t)row0 * in + at] <= 0.f) sum = 0.f;

@@ -76,51 +76,73 @@ struct InputGradient {
   float* bias;     // or null
 };
 
-// Block (entry, chunk): the sum over a chunk's rows of what falls on one row of a table, a thread per channel. Rows are taken in their order.
-extern "C" __global__ void embed_backward(Batch b, Input in, InputGradient of, int edges, const float* g, size_t stride, int chunks, u32 threshold, float scale) {
+#define INPUT_SLICES 8
+
+// What a table or layer of the input gets back, all of one stream in a launch. Block (entry of all of them, chunk): sums over a chunk's rows; threads (channel, slice): a slice takes
+// 32 rows at a time, and slices are added in order.
+extern "C" __global__ void embed_backward(Batch b, Input in, const InputGradient* list, int edges, const float* g, size_t stride, int chunks, u32 threshold, float scale) {
+  int entry = blockIdx.x, number = 0;
+  while (entry >= list[number].entries) entry -= list[number++].entries;
+  const InputGradient of = list[number];
   const Control* control = b.control;
-  const int rows = edges ? control->edges : control->nodes, entry = blockIdx.x, chunk = blockIdx.y;
+  const int rows = edges ? control->edges : control->nodes, chunk = blockIdx.y, slice = threadIdx.y;
   const int per = (rows + chunks - 1) / chunks, from = chunk * per, to = min(rows, from + per);
   const u64 key = dropout_key(control, 0);
   const bool dropped = threshold > 0 && !edges && of.kind != 2 && of.kind != 4 && of.kind != 5;
-  extern __shared__ float factors[];
-  for (int p0 = 0; p0 < D; p0 += blockDim.x) {
-    const int p = p0 + threadIdx.x;
-    float sum = 0.f, bias = 0.f;
-    for (int base = from; base < to; base += blockDim.x) {
-      __syncthreads();
-      // How often, or how much, each row has of this entry.
-      const int r = base + threadIdx.x;
-      if (r < to) {
-        const int row = edges ? b.edge_row[r] : b.node_row[r];
-        float factor = 1.f;
-        if (of.kind == 0) factor = (in.zero_features ? 0 : in.categorical[(size_t)row * in.columns + of.column]) == entry;
-        if (of.kind == 1) {
-          factor = 0.f;
-          if (!in.zero_features)
-            for (int at = in.hot_start[row]; at < in.hot_start[row + 1]; at++) factor += in.hot[at] == entry;
-        }
-        if (of.kind == 2) factor = min(in.roles[row], (u32)in.role_count - 1) == entry;
-        if (of.kind == 3) factor = !in.linear ? 1.f : in.zero_features ? 0.f : in.linear[(size_t)row * in.linear_width + entry];
-        if (of.kind == 4) factor = in.laplacian[(size_t)row * in.laplacian_width + entry] * sign_of(in, control, b.node_graph[r], entry);
-        if (of.kind == 5) factor = in.walk[(size_t)row * in.walk_width + entry];
-        factors[threadIdx.x] = factor;
+  __shared__ float factors[32 * INPUT_SLICES], sums[2][INPUT_SLICES][32];
+  float sum[PER_LANE] = {}, bias[PER_LANE] = {};
+  for (int base = from; base < to; base += 32 * INPUT_SLICES) {
+    // How often, or how much, each row has of this entry.
+    const int own = base + slice * 32 + threadIdx.x;
+    float factor = 0.f;
+    if (own < to) {
+      const int row = edges ? b.edge_row[own] : b.node_row[own];
+      factor = 1.f;
+      if (of.kind == 0) factor = (in.zero_features ? 0 : in.categorical[(size_t)row * in.columns + of.column]) == entry;
+      if (of.kind == 1) {
+        factor = 0.f;
+        if (!in.zero_features)
+          for (int at = in.hot_start[row]; at < in.hot_start[row + 1]; at++) factor += in.hot[at] == entry;
       }
-      __syncthreads();
-      if (p < D)
-        for (int i = 0; i < blockDim.x && base + i < to; i++) {
-          const float factor = factors[i];
-          if (factor != 0.f || entry == 0) {
-            float v = g[(size_t)(base + i) * D + p];
-            if (dropped) v *= kept_stream(key, base + i, p, threshold, scale);
-            sum += factor * v;
-            bias += v;
+      if (of.kind == 2) factor = min(in.roles[row], (u32)in.role_count - 1) == entry;
+      if (of.kind == 3) factor = !in.linear ? 1.f : in.zero_features ? 0.f : in.linear[(size_t)row * in.linear_width + entry];
+      if (of.kind == 4) factor = in.laplacian[(size_t)row * in.laplacian_width + entry] * sign_of(in, control, b.node_graph[own], entry);
+      if (of.kind == 5) factor = in.walk[(size_t)row * in.walk_width + entry];
+    }
+    __syncthreads();
+    factors[slice * 32 + threadIdx.x] = factor;
+    __syncthreads();
+#pragma unroll 8
+    for (int i = 0; i < 32; i++) {
+      const int r = base + slice * 32 + i;
+      const float factor = factors[slice * 32 + i];
+      if (r < to && (factor != 0.f || (entry == 0 && of.bias)))
+#pragma unroll
+        for (int j = 0; j < PER_LANE; j++) {
+          const int p = threadIdx.x + 32 * j;
+          if (D % 32 == 0 || p < D) {
+            float v = g[(size_t)r * D + p];
+            if (dropped) v *= kept_stream(key, r, p, threshold, scale);
+            sum[j] += factor * v;
+            bias[j] += v;
           }
         }
     }
-    if (p < D) {
-      if (of.kind != 6) of.weight[chunk * stride + (size_t)entry * D + p] = sum;
-      if (entry == 0 && of.bias) of.bias[chunk * stride + p] = bias;
+  }
+#pragma unroll
+  for (int j = 0; j < PER_LANE; j++) {
+    const int p = threadIdx.x + 32 * j;
+    __syncthreads();
+    sums[0][slice][threadIdx.x] = sum[j];
+    sums[1][slice][threadIdx.x] = bias[j];
+    __syncthreads();
+    if (slice == 0 && p < D) {
+      for (int s = 1; s < INPUT_SLICES; s++) {
+        sum[j] += sums[0][s][threadIdx.x];
+        bias[j] += sums[1][s][threadIdx.x];
+      }
+      if (of.kind != 6) of.weight[chunk * stride + (size_t)entry * D + p] = sum[j];
+      if (entry == 0 && of.bias) of.bias[chunk * stride + p] = bias[j];
     }
   }
 }

@@ -5,6 +5,51 @@
 
 #define STAT(n) (site.stats + (n) * D)
 
+// Sums over tiles, or over groups of GROUP_TILES tiles, are taken in two steps, each by the block that comes last: first within its group, then over the groups. So no
+// block reads more than a few of them, and which one comes last changes nothing.
+#define GROUP_TILES 16
+#define SLICES (THREADS / (D / 4))
+
+// Sum over `count` items of something per channel, in a fixed order, by the whole block: a thread takes four channels of every SLICES-th item. The result is in
+// `sums` (shared), to be read after the call.
+template <class F>
+__device__ void sum_items(int count, float* sums, F value) {
+  __shared__ float4 slices[THREADS];
+  const int p = threadIdx.x % (D / 4), slice = threadIdx.x / (D / 4);
+  float4 sum = make_float4(0.f, 0.f, 0.f, 0.f);
+#pragma unroll 4
+  for (int i = slice; i < count; i += SLICES) {
+    const float4 v = value(i, 4 * p);
+    sum.x += v.x;
+    sum.y += v.y;
+    sum.z += v.z;
+    sum.w += v.w;
+  }
+  slices[threadIdx.x] = sum;
+  __syncthreads();
+  if (slice == 0) {
+#pragma unroll
+    for (int s = 1; s < SLICES; s++) {
+      const float4 v = slices[s * (D / 4) + p];
+      sum.x += v.x;
+      sum.y += v.y;
+      sum.z += v.z;
+      sum.w += v.w;
+    }
+    *(float4*)(sums + 4 * p) = sum;
+  }
+  __syncthreads();
+}
+
+// Two rows of D numbers per tile; those of groups lie after those of all tiles.
+__device__ __forceinline__ float* partial_of(const Site& site, int item, bool group) {
+  return site.partial + (size_t)((group ? site.tiles : 0) + item) * 2 * D;
+}
+
+__device__ __forceinline__ float4 partial_at(const Site& site, int item, bool group, int second, int p) {
+  return __ldcg((const float4*)(partial_of(site, item, group) + second * D + p));
+}
+
 // Mean and 1/deviation of a row in shared memory, in all lanes of the warp.
 __device__ __forceinline__ float2 row_statistics(const float* row) {
   const int lane = threadIdx.x % 32;
@@ -43,6 +88,24 @@ __device__ void load_normalised(const float* x, const Site& site, int row0, int 
   }
 }
 
+// Sum, and sum of squared deviations from the common mean, of `count` items of `size` rows each (the last of all has fewer). The mean first, then the deviations from it:
+// sums that cannot cancel.
+__device__ void merge_moments(const Site& site, int count, int first, bool group, int size, int rows, float* sums, float* squared) {
+  const int all = max(1, min(rows, (first + count) * size) - first * size);
+  sum_items(count, sums, [&](int i, int q) {
+    const float4 mean = partial_at(site, first + i, group, 0, q);
+    const float n = min(size, rows - (first + i) * size);
+    return make_float4(n * mean.x, n * mean.y, n * mean.z, n * mean.w);
+  });
+  const float each = 1.f / all;
+  sum_items(count, squared, [&](int i, int q) {
+    const float4 mean = partial_at(site, first + i, group, 0, q), squares = partial_at(site, first + i, group, 1, q), sum = *(const float4*)(sums + q);
+    const float n = min(size, rows - (first + i) * size);
+    const float4 off = make_float4(mean.x - sum.x * each, mean.y - sum.y * each, mean.z - sum.z * each, mean.w - sum.w * each);
+    return make_float4(squares.x + n * off.x * off.x, squares.y + n * off.y * off.y, squares.z + n * off.z * off.z, squares.w + n * off.w * off.w);
+  });
+}
+
 // Mean and sum of squared deviations of the columns of a tile that is about to be normalised by `site`; the last block makes them the batch's statistics.
 __device__ void add_statistics(const Site& site, const float* tile, int tile_number, int row0, int rows, bool train) {
   if (NORM != 1 || !train) return;
@@ -64,27 +127,26 @@ __device__ void add_statistics(const Site& site, const float* tile, int tile_num
   halves[half][p] = squares;
   __syncthreads();
   if (half == 0) {
-    site.partial[(size_t)tile_number * 2 * D + p] = mean;
-    site.partial[(size_t)tile_number * 2 * D + D + p] = halves[0][p] + halves[1][p];
+    float* own = partial_of(site, tile_number, false);
+    own[p] = mean;
+    own[D + p] = halves[0][p] + halves[1][p];
   }
-  const int tiles = tiles_of(rows);
-  if (!last_block(site.ticket, tiles)) return;
-  // The mean first, then the deviations from it: sums that cannot cancel.
-  sum = 0.f;
-  for (int i = half; i < tiles; i += 2) sum += min(ROWS, rows - i * ROWS) * __ldcg(site.partial + (size_t)i * 2 * D + p);
-  halves[half][p] = sum;
-  __syncthreads();
-  const float all = rows > 0 ? (halves[0][p] + halves[1][p]) / rows : 0.f;
-  __syncthreads();
-  squares = 0.f;
-  for (int i = half; i < tiles; i += 2) {
-    const float off = __ldcg(site.partial + (size_t)i * 2 * D + p) - all;
-    squares += __ldcg(site.partial + (size_t)i * 2 * D + D + p) + off * off * min(ROWS, rows - i * ROWS);
+  const int tiles = tiles_of(rows), groups = (tiles + GROUP_TILES - 1) / GROUP_TILES, group = tile_number / GROUP_TILES;
+  const int first = group * GROUP_TILES, in_group = min(GROUP_TILES, tiles - first);
+  __shared__ __align__(16) float sums[D], squared[D];
+  if (!last_block(site.ticket + 1 + group, in_group)) return;
+  merge_moments(site, in_group, first, false, ROWS, rows, sums, squared);
+  if (half == 0) {
+    float* own = partial_of(site, group, true);
+    const int n = max(1, min(rows, (first + in_group) * ROWS) - first * ROWS);
+    own[p] = sums[p] / n;
+    own[D + p] = squared[p];
   }
-  halves[half][p] = squares;
-  __syncthreads();
+  if (!last_block(site.ticket, groups)) return;
+  merge_moments(site, groups, 0, true, ROWS * GROUP_TILES, rows, sums, squared);
+  const float each = rows > 0 ? 1.f / rows : 0.f;
   if (half == 0 && rows > 0) {
-    const float total = halves[0][p] + halves[1][p];
+    const float all = sums[p] * each, total = squared[p];
     const float inverse = rsqrtf(total / rows + EPSILON), scale = site.gamma[p] * inverse;
     STAT(0)[p] = all;
     STAT(1)[p] = inverse;
@@ -107,6 +169,25 @@ extern "C" __global__ void use_running(const Site* sites) {
   }
 }
 
+// Adds up the tiles' sums of dy and dy * x^: gradients of gamma and beta, and the means that going back through the rows of a batch needs. Called by every block
+// once its own sums are written.
+__device__ void finish_gradient_sums(const Site& site, int tile_number, int rows) {
+  const int tiles = tiles_of(rows), groups = (tiles + GROUP_TILES - 1) / GROUP_TILES, group = tile_number / GROUP_TILES;
+  const int first = group * GROUP_TILES, in_group = min(GROUP_TILES, tiles - first);
+  __shared__ __align__(16) float sums[2 * D];
+  if (!last_block(site.ticket + 1 + group, in_group)) return;
+  sum_items(in_group, sums, [&](int i, int q) { return partial_at(site, first + i, false, 0, q); });
+  sum_items(in_group, sums + D, [&](int i, int q) { return partial_at(site, first + i, false, 1, q); });
+  partial_of(site, group, true)[threadIdx.x] = sums[threadIdx.x];
+  if (!last_block(site.ticket, groups)) return;
+  sum_items(groups, sums, [&](int i, int q) { return partial_at(site, i, true, 0, q); });
+  sum_items(groups, sums + D, [&](int i, int q) { return partial_at(site, i, true, 1, q); });
+  const int p = threadIdx.x % D, half = threadIdx.x / D;
+  const float sum = sums[threadIdx.x];
+  if (NORM == 1) STAT(4)[threadIdx.x] = rows > 0 ? sum / rows : 0.f;
+  (half == 0 ? site.dbeta : site.dgamma)[p] = sum;
+}
+
 // Sums of dy and dy * x^ over the columns of a tile; the last block makes them the gradients of gamma and beta, and the means that `backward` needs.
 // `tile` holds dy, `x` the rows before normalisation.
 __device__ void add_gradient_sums(const Site& site, const float* tile, const float* x, int tile_number, int row0, int rows) {
@@ -123,13 +204,8 @@ __device__ void add_gradient_sums(const Site& site, const float* tile, const flo
   halves[half][0][p] = first;
   halves[half][1][p] = second;
   __syncthreads();
-  site.partial[(size_t)tile_number * 2 * D + threadIdx.x] = halves[0][half][p] + halves[1][half][p];
-  const int tiles = tiles_of(rows);
-  if (!last_block(site.ticket, tiles)) return;
-  float sum = 0.f;
-  for (int i = 0; i < tiles; i++) sum += __ldcg(site.partial + (size_t)i * 2 * D + threadIdx.x);
-  STAT(4)[threadIdx.x] = rows > 0 ? sum / rows : 0.f;
-  (half == 0 ? site.dbeta : site.dgamma)[p] = sum;
+  partial_of(site, tile_number, false)[threadIdx.x] = halves[0][half][p] + halves[1][half][p];
+  finish_gradient_sums(site, tile_number, rows);
 }
 
 // Turns a tile of dy into one of dx; `other` is a tile to work in. For layer normalisation this also adds up the gradients of gamma and beta.
@@ -172,7 +248,7 @@ __device__ void normalise_backward(const Site& site, const float* x, int tile_nu
     halves[half][0][p] = first;
     halves[half][1][p] = second;
     __syncthreads();
-    site.partial[(size_t)tile_number * 2 * D + threadIdx.x] = halves[0][half][p] + halves[1][half][p];
+    partial_of(site, tile_number, false)[threadIdx.x] = halves[0][half][p] + halves[1][half][p];
     for (int r = threadIdx.x / 32; r < ROWS && row0 + r < rows; r += THREADS / 32) {
       float* g = tile + r * PADDED(D);
       const float* normal = other + r * PADDED(D);
@@ -186,12 +262,7 @@ __device__ void normalise_backward(const Site& site, const float* x, int tile_nu
       b = warp_sum(b) / WIDTH;
       for (int q = lane; q < D; q += 32) g[q] = real_channel(q) ? (g[q] * site.gamma[q] - a - normal[q] * b) * inverses[r] : 0.f;
     }
-    const int tiles = tiles_of(rows);
-    if (last_block(site.ticket, tiles)) {
-      float sum = 0.f;
-      for (int i = 0; i < tiles; i++) sum += __ldcg(site.partial + (size_t)i * 2 * D + threadIdx.x);
-      (half == 0 ? site.dbeta : site.dgamma)[p] = sum;
-    }
+    finish_gradient_sums(site, tile_number, rows);
     __syncthreads();
   }
 }

@@ -1,3 +1,5 @@
+#define NOWHERE 0xffffffffu
+
 // Adam and AdamW on the flat array of parameters; see the formulas in cpu/adam.rs.
 
 // Adds the chunks up, in order, and finds the norm of the whole gradient; a loss or norm that is not finite is latched with its batch.
@@ -36,8 +38,29 @@ extern "C" __global__ void gather_gradients(Batch b, const float* chunks, int co
   }
 }
 
-// `places`: where an entry's transpose lies. Entries in [idle_from, idle_to) are reached by no gradient and left alone.
-extern "C" __global__ void adam(Batch b, int size, int idle_from, int idle_to, const float* gradient, float* first, float* second, float* values, float* transposed, const u32* places) {
+// Copies of an entry for products: `forward` (in reduced precision) and `backward`, at given places; the first place is none for entries that no product reads.
+__device__ __forceinline__ void copy_out(float value, int at, void* forward, void* backward, const uint2* places) {
+  const uint2 place = places[at];
+#if PRECISION == 0
+  ((float*)backward)[place.y] = value;
+#else
+  if (place.x == NOWHERE) {
+    // A matrix of the head, whose products are exact, or no matrix at all.
+    ((float*)backward)[place.y] = value;
+    return;
+  }
+#if PRECISION == 1
+  ((u32*)forward)[place.x] = rounded(value);
+  ((u32*)backward)[place.y] = rounded(value);
+#else
+  ((unsigned short*)forward)[place.x] = (unsigned short)rounded(value, 0.f);
+  ((unsigned short*)backward)[place.y] = (unsigned short)rounded(value, 0.f);
+#endif
+#endif
+}
+
+// `places`: where an entry's copies lie. Entries in [idle_from, idle_to) are reached by no gradient and left alone.
+extern "C" __global__ void adam(Batch b, int size, int idle_from, int idle_to, const float* gradient, float* first, float* second, float* values, void* forward, void* backward, const uint2* places) {
   const Control* control = b.control;
   const int at = blockIdx.x * blockDim.x + threadIdx.x;
   __shared__ float corrections[2];
@@ -53,11 +76,11 @@ extern "C" __global__ void adam(Batch b, int size, int idle_from, int idle_to, c
   const float kept = control->decoupled ? value * (1.f - lr * control->weight_decay) : value;
   const float next = kept - lr / corrections[0] * (m / (sqrtf(v / corrections[1]) + control->adam_epsilon));
   values[at] = next;
-  transposed[places[at]] = next;
+  copy_out(next, at, forward, backward, places);
 }
 
 // After the parameters were set from outside.
-extern "C" __global__ void transpose(int size, const float* values, float* transposed, const u32* places) {
+extern "C" __global__ void copy_all(int size, const float* values, void* forward, void* backward, const uint2* places) {
   const int at = blockIdx.x * blockDim.x + threadIdx.x;
-  if (at < size) transposed[places[at]] = values[at];
+  if (at < size) copy_out(values[at], at, forward, backward, places);
 }

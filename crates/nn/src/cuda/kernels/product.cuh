@@ -1,5 +1,5 @@
 // c = a * w: a [ROWS, K] and c [ROWS, N] in shared memory with four values of padding per row, w [K, N] in device memory (it stays in the first-level cache).
-// All threads of the block take part; K and N are multiples of 16.
+// All threads of the block take part; K and N are multiples of 16. In reduced precision w is packed: rounded, and in the order in which lanes take it.
 
 #define PADDED(width) ((width) + 4)
 
@@ -16,23 +16,26 @@ __device__ void product(const float* a, const float* w, float* c) {
     for (int r = 0; r < TALL; r++)
 #pragma unroll
       for (int j = 0; j < 4; j++) sum[r][j] = 0.f;
-#pragma unroll 4
-    for (int k = 0; k < K; k += 4) {
-      float4 x[TALL];
+    // Weights of eight rows are on their way before the first is needed.
+#pragma unroll 1
+    for (int k = 0; k < K; k += 8) {
+      float4 y[8];
 #pragma unroll
-      for (int r = 0; r < TALL; r++) x[r] = *(const float4*)(a + (row + r) * PADDED(K) + k);
+      for (int kk = 0; kk < 8; kk++) y[kk] = __ldg((const float4*)(w + (k + kk) * N + column));
 #pragma unroll
-      for (int kk = 0; kk < 4; kk++) {
-        const float4 y = __ldg((const float4*)(w + (k + kk) * N + column));
+      for (int kk = 0; kk < 8; kk += 4)
 #pragma unroll
         for (int r = 0; r < TALL; r++) {
-          const float v = kk == 0 ? x[r].x : kk == 1 ? x[r].y : kk == 2 ? x[r].z : x[r].w;
-          sum[r][0] += v * y.x;
-          sum[r][1] += v * y.y;
-          sum[r][2] += v * y.z;
-          sum[r][3] += v * y.w;
+          const float4 x = *(const float4*)(a + (row + r) * PADDED(K) + k + kk);
+          const float xs[4] = {x.x, x.y, x.z, x.w};
+#pragma unroll
+          for (int i = 0; i < 4; i++) {
+            sum[r][0] += xs[i] * y[kk + i].x;
+            sum[r][1] += xs[i] * y[kk + i].y;
+            sum[r][2] += xs[i] * y[kk + i].z;
+            sum[r][3] += xs[i] * y[kk + i].w;
+          }
         }
-      }
     }
 #pragma unroll
     for (int r = 0; r < TALL; r++) *(float4*)(c + (row + r) * PADDED(N) + column) = make_float4(sum[r][0], sum[r][1], sum[r][2], sum[r][3]);
@@ -43,7 +46,6 @@ __device__ void product(const float* a, const float* w, float* c) {
 
 #if PRECISION == 1
 #define STEP 8
-typedef u32 Fragment;
 __device__ __forceinline__ u32 rounded(float v) {
   u32 r;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(v));
@@ -54,6 +56,14 @@ __device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], const
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+// The fragment of a tile in shared memory that begins at `tile`, rows `pitch` apart.
+__device__ __forceinline__ void load_tile(u32 (&a)[4], const float* tile, int pitch) {
+  const int lane = threadIdx.x % 32;
+  const u32 address = (u32)__cvta_generic_to_shared(tile + (lane % 16) * pitch + lane / 16 * 4);
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3]) : "r"(address) : "memory");
+#pragma unroll
+  for (int i = 0; i < 4; i++) a[i] = rounded(__uint_as_float(a[i]));
 }
 // Fragments of a(row, k) and b(k, column), both given as functions.
 template <class F>
@@ -84,6 +94,12 @@ __device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], const
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
+__device__ __forceinline__ void load_tile(u32 (&a)[4], const float* tile, int pitch) {
+  const float* at = tile + threadIdx.x % 32 / 4 * pitch + threadIdx.x % 4 * 2;
+  const float2 v[4] = {*(const float2*)at, *(const float2*)(at + 8 * pitch), *(const float2*)(at + 8), *(const float2*)(at + 8 * pitch + 8)};
+#pragma unroll
+  for (int i = 0; i < 4; i++) a[i] = rounded(v[i].x, v[i].y);
+}
 template <class F>
 __device__ __forceinline__ void load_a(u32 (&a)[4], F at) {
   const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4 * 2;
@@ -105,7 +121,7 @@ __device__ void product(const float* a, const float* w, float* c) {
   constexpr int TALL = ROWS / 16;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   // A warp takes sixteen columns at a time, all rows.
-  for (int column = warp * 16; column < N; column += THREADS / 2) {
+  for (int panel = warp; panel < N / 16; panel += THREADS / 32) {
     float sum[TALL][2][4];
 #pragma unroll
     for (int r = 0; r < TALL; r++)
@@ -113,24 +129,32 @@ __device__ void product(const float* a, const float* w, float* c) {
       for (int n = 0; n < 2; n++)
 #pragma unroll
         for (int j = 0; j < 4; j++) sum[r][n][j] = 0.f;
-#pragma unroll 4
-    for (int k = 0; k < K; k += STEP) {
-      u32 x[TALL][4], y[2][2];
+    const uint4* packed = (const uint4*)w + panel * 32 + lane;
+    // Weights of several steps are on their way before the first is needed.
+    constexpr int AHEAD = K / STEP % 10 == 0 ? 10 : K / STEP % 8 == 0 ? 8 : K / STEP % 6 == 0 ? 6 : K / STEP % 2 == 0 ? 2 : 1;
+#pragma unroll 1
+    for (int k = 0; k < K / STEP; k += AHEAD) {
+      uint4 both[AHEAD];
 #pragma unroll
-      for (int n = 0; n < 2; n++) load_b(y[n], [&](int kk, int j) { return __ldg(w + (k + kk) * N + column + n * 8 + j); });
+      for (int i = 0; i < AHEAD; i++) both[i] = __ldg(packed + (k + i) * (N / 16) * 32);
 #pragma unroll
-      for (int r = 0; r < TALL; r++) load_a(x[r], [&](int i, int kk) { return a[(r * 16 + i) * PADDED(K) + k + kk]; });
+      for (int i = 0; i < AHEAD; i++) {
+        const u32 y[2][2] = {{both[i].x, both[i].y}, {both[i].z, both[i].w}};
 #pragma unroll
-      for (int r = 0; r < TALL; r++)
+        for (int r = 0; r < TALL; r++) {
+          u32 x[4];
+          load_tile(x, a + r * 16 * PADDED(K) + (k + i) * STEP, PADDED(K));
 #pragma unroll
-        for (int n = 0; n < 2; n++) multiply(sum[r][n], x[r], y[n]);
+          for (int n = 0; n < 2; n++) multiply(sum[r][n], x, y[n]);
+        }
+      }
     }
     const int g = lane / 4, t = lane % 4 * 2;
 #pragma unroll
     for (int r = 0; r < TALL; r++)
 #pragma unroll
       for (int n = 0; n < 2; n++) {
-        float* to = c + (r * 16 + g) * PADDED(N) + column + n * 8 + t;
+        float* to = c + (r * 16 + g) * PADDED(N) + panel * 16 + n * 8 + t;
         *(float2*)to = make_float2(sum[r][n][0], sum[r][n][1]);
         *(float2*)(to + 8 * PADDED(N)) = make_float2(sum[r][n][2], sum[r][n][3]);
       }
