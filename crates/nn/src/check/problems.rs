@@ -78,6 +78,12 @@ pub(super) fn all() -> Vec<Problem> {
         problem("pairs", Network { reads: Reads::Pairs, edge_stream: false, ..small.clone() }, weighted, &molecules),
         problem("dropout", Network { dropout: 0.2, input_dropout: 0.1, ..small.clone() }, Loss::L1, &molecules),
         problem("odd widths", Network { reads: Reads::Nodes, ..network(7, 1, true, 3) }, weighted, &molecules),
+        problem(
+            "many rows",
+            Network { reads: Reads::Nodes, ..network(16, 2, true, 3) },
+            weighted,
+            &[(900, 2100), (1100, 1700)],
+        ),
         problem("many heads", network(40, 20, false, 1), Loss::L1, &communities),
     ];
     for (name, network, loss) in

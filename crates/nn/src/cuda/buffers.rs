@@ -21,7 +21,7 @@ use crate::parameters::{Affine, InputRegions, Parameters, Region};
 pub(crate) const CHUNKS: usize = 16;
 
 /// Tiles whose sums are taken together first, as in `norm.cuh`.
-const GROUP_TILES: usize = 16;
+const GROUP_TILES: usize = 32;
 
 /// Arrays as long as the parameters, and the run's state.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,7 +29,7 @@ pub(crate) struct Flat {
     pub(crate) size: usize,
     pub(crate) control: Pointer,
     pub(crate) values: Pointer,
-    /// Copies for products: rounded and packed in reduced precision, the values themselves otherwise.
+    /// Copies for products: rounded and packed.
     pub(crate) forward: Pointer,
     /// Transposes, packed likewise.
     pub(crate) backward: Pointer,
@@ -454,13 +454,14 @@ fn flat(memory: &mut Memory, network: &Network, layout: &Parameters, precision: 
         }
         _ => (size, size),
     };
-    let values = memory.zeros::<f32>(size)?;
+    // In f32 what rounding to TF32 leaves is kept too.
+    let copies = if precision == Precision::F32 { 2 } else { 1 };
     Ok(Flat {
         size,
         control: memory.zeros::<abi::Control>(1)?,
-        values,
-        forward: if precision == Precision::F32 { values } else { memory.zeros::<f32>(size)? },
-        backward: memory.zeros::<f32>(size)?,
+        values: memory.zeros::<f32>(size)?,
+        forward: memory.zeros::<f32>(copies * size)?,
+        backward: memory.zeros::<f32>(copies * size)?,
         gradient: memory.zeros::<f32>(size)?,
         chunks: memory.zeros::<f32>(CHUNKS * size)?,
         first: memory.zeros::<f32>(size)?,

@@ -1,15 +1,18 @@
 //! A card: its context, and what it can do.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, sys};
 
 use super::error::{CudaError, Result};
+use super::program::{machine_code, options};
+use crate::network::Network;
 
 /// How products are computed; everything else is in f32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Precision {
-    /// f32 throughout.
+    /// f32: on tensor cores, every factor as a sum of two rounded numbers.
     #[default]
     F32,
     /// Factors rounded to 10 bits of mantissa, on tensor cores.
@@ -73,6 +76,14 @@ impl CudaDevice {
     /// What the card is called.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Compiles the kernels of a network into a cache, unless they are there. Several threads may do so at once.
+    ///
+    /// # Errors
+    /// If they cannot be compiled.
+    pub fn prepare(&self, network: &Network, precision: Precision, cache: &Path) -> Result<()> {
+        machine_code(&options(network, precision, &self.architecture), Some(cache)).map(|_| ())
     }
 
     /// Free and total memory, bytes.

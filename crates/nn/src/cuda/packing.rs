@@ -1,7 +1,7 @@
 //! Where copies of parameters lie for the kernels' products.
 //!
-//! In f32 a product reads a matrix `[in, out]` as it is, going back its transpose. On tensor cores a lane takes its share of sixteen columns and 8 (TF32) or 16 (bf16)
-//! rows in one load of sixteen bytes, so matrices are stored in that order, already rounded.
+//! On tensor cores a lane takes its share of sixteen columns and 8 (TF32) or 16 (bf16) rows in one load of sixteen bytes, so matrices are stored in that order, already
+//! rounded. For f32 what rounding to TF32 leaves is stored too, as many numbers further as there are parameters.
 
 use super::device::Precision;
 use crate::parameters::{Parameters, Region};
@@ -15,8 +15,7 @@ fn packed(precision: Precision, columns: usize, k: usize, n: usize) -> usize {
     let place =
         |step: usize, t: usize, which: usize| ((step * (columns / 16) + panel) * 32 + g * 4 + t) * 4 + tile * 2 + which;
     match precision {
-        Precision::F32 => k * columns + n,
-        Precision::Tf32 => place(k / 8, k % 4, k % 8 / 4),
+        Precision::F32 | Precision::Tf32 => place(k / 8, k % 4, k % 8 / 4),
         Precision::Bf16 => 2 * place(k / 16, k % 8 / 2, k % 16 / 8) + k % 2,
     }
 }
@@ -31,7 +30,6 @@ pub(crate) fn places(layout: &Parameters, precision: Precision) -> Vec<[u32; 2]>
         for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
             places[offset + row * columns + column] = match precision {
                 _ if offset >= head => [NOWHERE, (offset + column * rows + row) as u32],
-                Precision::F32 => [NOWHERE, (offset + packed(precision, rows, column, row)) as u32],
                 _ => [
                     (per_word * offset + packed(precision, columns, row, column)) as u32,
                     (per_word * offset + packed(precision, rows, column, row)) as u32,

@@ -11,6 +11,7 @@ use super::device::{CudaDevice, Precision};
 use super::error::{CudaError, Result};
 use crate::channels::padded;
 use crate::network::{Clamp, Gate, Network, Norm};
+use crate::parameters::Parameters;
 
 const SOURCES: [(&str, &str); 10] = [
     ("common.cuh", include_str!("kernels/common.cuh")),
@@ -81,6 +82,7 @@ pub(crate) fn options(network: &Network, precision: Precision, architecture: &st
         ("GATE", usize::from(network.gate == Gate::Scalar)),
         ("CLAMP", usize::from(network.clamp == Clamp::Exponentials)),
         ("PRECISION", precision as usize),
+        ("PARAMETERS", Parameters::new(network).size()),
     ];
     let mut options = vec![format!("--gpu-architecture={architecture}"), "--std=c++17".to_owned()];
     options.extend(defines.iter().map(|(name, value)| format!("-D{name}={value}")));
@@ -187,19 +189,7 @@ impl Program {
         precision: Precision,
         cache: Option<&Path>,
     ) -> Result<Self> {
-        let options = options(network, precision, &device.architecture);
-        let file = cache.map(|folder| folder.join(cache_name(&options)));
-        let cached = file.as_ref().and_then(|file| std::fs::read(file).ok()).filter(|image| !image.is_empty());
-        let image = match cached {
-            Some(image) => image,
-            None => {
-                let image = compile(&options)?;
-                if let Some(file) = &file {
-                    keep(file, &image);
-                }
-                image
-            }
-        };
+        let image = machine_code(&options(network, precision, &device.architecture), cache)?;
         let module = device.context.load_module(Ptx::from_binary(image))?;
         let functions =
             KERNELS.iter().map(|&name| Ok((name, module.load_function(name)?))).collect::<Result<HashMap<_, _>>>()?;
@@ -213,11 +203,26 @@ impl Program {
     /// Lets a kernel have more shared memory than the usual 48 KB.
     pub(crate) fn allow_shared(&self, name: &str, bytes: usize) -> Result<()> {
         let attribute = driver::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        if bytes > 48 << 10 {
+        // Beside arrays of fixed size.
+        if bytes > 32 << 10 {
             self.function(name).set_attribute(attribute, bytes as i32)?;
         }
         Ok(())
     }
+}
+
+/// Machine code from the cache, or from the compiler and then into the cache.
+pub(crate) fn machine_code(options: &[String], cache: Option<&Path>) -> Result<Vec<u8>> {
+    let file = cache.map(|folder| folder.join(cache_name(options)));
+    let cached = file.as_ref().and_then(|file| std::fs::read(file).ok()).filter(|image| !image.is_empty());
+    if let Some(image) = cached {
+        return Ok(image);
+    }
+    let image = compile(options)?;
+    if let Some(file) = &file {
+        keep(file, &image);
+    }
+    Ok(image)
 }
 
 /// Names the machine code by everything that it depends on.
@@ -237,5 +242,35 @@ fn keep(file: &Path, image: &[u8]) {
     let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&beside, image));
     if written.and_then(|()| std::fs::rename(&beside, file)).is_err() {
         let _ = std::fs::remove_file(&beside);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Channels, Gate};
+
+    /// Needs no card. With `GT_KERNEL_CACHE` the machine code is kept there.
+    #[test]
+    fn kernels_compile_for_every_kind_of_network() {
+        // SAFETY: only tries to load the library.
+        if !unsafe { sys::is_culib_present() } {
+            eprintln!("skipped: the CUDA run-time compiler is not on this machine");
+            return;
+        }
+        let base = Network::new(Channels::new(64, 8), 2);
+        let networks = [
+            Network { edge_stream: true, ..base.clone() },
+            Network { norm: Norm::Layer, ..Network::new(Channels::new(80, 8), 2) },
+            Network { norm: Norm::None, edge_stream: true, gate: Gate::Scalar, ..Network::new(Channels::new(7, 1), 1) },
+            Network { residual: false, ..Network::new(Channels::new(96, 48), 1) },
+            Network::new(Channels::new(512, 8), 1),
+        ];
+        for (network, precision) in networks.iter().flat_map(|n| Precision::ALL.map(|precision| (n, precision))) {
+            for architecture in ["sm_80", "sm_90"] {
+                let image = compile(&options(network, precision, architecture)).unwrap();
+                assert!(image.starts_with(b"\x7fELF"), "{architecture}");
+            }
+        }
     }
 }

@@ -15,7 +15,8 @@
 #define GROUP(j) ((j) % GROUPS)
 
 // Edges that are under way together.
-#define BATCH 4
+#define BATCH (EDGE ? 4 : 8)
+#define BATCH_BACK 4
 
 struct Attention {
   const float* qkv;        // [nodes, 3 * D]
@@ -118,7 +119,7 @@ __device__ __forceinline__ Heads logits(const Lane& q, const Lane& k, const Lane
 #define HIGHEST 1.6094379124341003f
 #endif
 
-__device__ __forceinline__ float weigh(float logit) { return expf(fminf(fmaxf(logit, LOWEST), HIGHEST)); }
+__device__ __forceinline__ float weigh(float logit) { return __expf(fminf(fmaxf(logit, LOWEST), HIGHEST)); }
 __device__ __forceinline__ bool inside(float logit) { return logit >= LOWEST && logit <= HIGHEST; }
 
 __device__ __forceinline__ Lane scaled_query(const float* qkv, int node) {
@@ -213,78 +214,69 @@ __device__ __forceinline__ void add_product_gradient(const Lane& g, const Lane& 
 #endif
 }
 
-// The first half of the blocks: a node's in-edges give the gradient of its query (and of the edges); the second half: its out-edges give those of key and value.
-extern "C" __global__ void __launch_bounds__(128) attend_backward(Batch b, Attention a, int blocks) {
-  const bool sources = (int)blockIdx.x >= blocks;
-  const int node = (sources ? blockIdx.x - blocks : blockIdx.x) * 4 + threadIdx.x / 32;
-  if (node >= b.control->nodes) return;
-  Lane p[BATCH], ds[BATCH];
+// A node's in-edges give the gradient of its query, and of the edges.
+__device__ void into(const Batch& b, const Attention& a, int node) {
+  const Lane q = scaled_query(a.qkv, node), dout = lane_of(a.dattended + (size_t)node * D);
+  const Heads inverse = heads_of(a.inverse + (size_t)node * HEADS), delta = heads_of(a.delta + (size_t)node * HEADS);
+  Lane dq = nothing();
+  const int to = b.in_start[node + 1];
+  for (int e = b.in_start[node]; e < to; e += BATCH_BACK) {
+    Lane k[BATCH_BACK], v[BATCH_BACK], p[BATCH_BACK], ds[BATCH_BACK];
 #pragma unroll
-  for (int i = 0; i < BATCH; i++) p[i] = ds[i] = nothing();
-  if (!sources) {
-    const Lane q = scaled_query(a.qkv, node), dout = lane_of(a.dattended + (size_t)node * D);
-    const Heads inverse = heads_of(a.inverse + (size_t)node * HEADS), delta = heads_of(a.delta + (size_t)node * HEADS);
-    Lane dq = nothing();
-    const int to = b.in_start[node + 1];
-    for (int e = b.in_start[node]; e < to; e += BATCH) {
-      Lane k[BATCH], v[BATCH];
-#pragma unroll
-      for (int i = 0; i < BATCH; i++) {
-        const int edge = min(e + i, to - 1);
-        const float* source = a.qkv + (size_t)b.source[edge] * 3 * D;
-        k[i] = lane_of(source + D);
-        v[i] = lane_of(source + 2 * D);
-        if (EDGE) p[i] = lane_of(a.p + (size_t)edge * D);
-        if (EDGE && a.dscores) ds[i] = lane_of(a.dscores + (size_t)edge * D);
-      }
-#pragma unroll
-      for (int i = 0; i < BATCH; i++) {
-        if (e + i >= to) break;
-        Lane s;
-        Heads qk, w, dlogit;
-        const Heads logit = logits(q, k[i], p[i], s, qk);
-        edge_backward(logit, dots(dout, v[i]), inverse, delta, w, dlogit);
-        const Lane g = score_gradient(ds[i], dlogit);
-        add_product_gradient(g, p[i], k[i], dq);
-        if (EDGE) {
-          Lane dp;
-#pragma unroll
-          for (int j = 0; j < PER_LANE; j++) dp.v[j] = g.v[j] * (GATE == 0 ? q.v[j] * k[i].v[j] : qk.v[GROUP(j)]);
-          put(dp, a.dp + (size_t)(e + i) * D);
-        }
-      }
+    for (int i = 0; i < BATCH_BACK; i++) {
+      const int edge = min(e + i, to - 1);
+      const float* source = a.qkv + (size_t)b.source[edge] * 3 * D;
+      k[i] = lane_of(source + D);
+      v[i] = lane_of(source + 2 * D);
+      p[i] = EDGE ? lane_of(a.p + (size_t)edge * D) : nothing();
+      ds[i] = EDGE && a.dscores ? lane_of(a.dscores + (size_t)edge * D) : nothing();
     }
 #pragma unroll
-    for (int j = 0; j < PER_LANE; j++) dq.v[j] *= SCALE;
-    put(dq, a.dqkv + (size_t)node * 3 * D);
-    return;
+    for (int i = 0; i < BATCH_BACK; i++) {
+      if (e + i >= to) break;
+      Lane s;
+      Heads qk, w, dlogit;
+      const Heads logit = logits(q, k[i], p[i], s, qk);
+      edge_backward(logit, dots(dout, v[i]), inverse, delta, w, dlogit);
+      const Lane g = score_gradient(ds[i], dlogit);
+      add_product_gradient(g, p[i], k[i], dq);
+      if (EDGE) {
+        Lane dp;
+#pragma unroll
+        for (int j = 0; j < PER_LANE; j++) dp.v[j] = g.v[j] * (GATE == 0 ? q.v[j] * k[i].v[j] : qk.v[GROUP(j)]);
+        put(dp, a.dp + (size_t)(e + i) * D);
+      }
+    }
   }
+#pragma unroll
+  for (int j = 0; j < PER_LANE; j++) dq.v[j] *= SCALE;
+  put(dq, a.dqkv + (size_t)node * 3 * D);
+}
+
+// A node's out-edges give the gradients of its key and value. What an edge passes is computed once more, which is faster than to wait for the other end.
+__device__ void out_of(const Batch& b, const Attention& a, int node) {
   const Lane k = lane_of(a.qkv + (size_t)node * 3 * D + D), v = lane_of(a.qkv + (size_t)node * 3 * D + 2 * D);
   Lane dk = nothing(), dv = nothing();
   const int to = b.out_start[node + 1];
-  for (int at = b.out_start[node]; at < to; at += BATCH) {
-    Lane q[BATCH], dout[BATCH];
-    Heads inverse[BATCH], delta[BATCH];
+  for (int at = b.out_start[node]; at < to; at += BATCH_BACK) {
+    Lane q[BATCH_BACK], dout[BATCH_BACK], p[BATCH_BACK], ds[BATCH_BACK];
+    Heads inverse[BATCH_BACK], delta[BATCH_BACK];
 #pragma unroll
-    for (int i = 0; i < BATCH; i++) {
-      const int place = min(at + i, to - 1), target = b.out_target[place];
+    for (int i = 0; i < BATCH_BACK; i++) {
+      const int place = min(at + i, to - 1), target = b.out_target[place], e = EDGE ? b.out_edge[place] : 0;
       q[i] = scaled_query(a.qkv, target);
       dout[i] = lane_of(a.dattended + (size_t)target * D);
       inverse[i] = heads_of(a.inverse + (size_t)target * HEADS);
       delta[i] = heads_of(a.delta + (size_t)target * HEADS);
-      if (EDGE) {
-        const int e = b.out_edge[place];
-        p[i] = lane_of(a.p + (size_t)e * D);
-        if (a.dscores) ds[i] = lane_of(a.dscores + (size_t)e * D);
-      }
+      p[i] = EDGE ? lane_of(a.p + (size_t)e * D) : nothing();
+      ds[i] = EDGE && a.dscores ? lane_of(a.dscores + (size_t)e * D) : nothing();
     }
 #pragma unroll
-    for (int i = 0; i < BATCH; i++) {
+    for (int i = 0; i < BATCH_BACK; i++) {
       if (at + i >= to) break;
       Lane s;
       Heads qk, w, dlogit;
-      const Heads logit = logits(q[i], k, p[i], s, qk);
-      edge_backward(logit, dots(dout[i], v), inverse[i], delta[i], w, dlogit);
+      edge_backward(logits(q[i], k, p[i], s, qk), dots(dout[i], v), inverse[i], delta[i], w, dlogit);
       add_product_gradient(score_gradient(ds[i], dlogit), p[i], q[i], dk);
 #pragma unroll
       for (int j = 0; j < PER_LANE; j++) dv.v[j] += w.v[GROUP(j)] * dout[i].v[j];
@@ -292,4 +284,13 @@ extern "C" __global__ void __launch_bounds__(128) attend_backward(Batch b, Atten
   }
   put(dk, a.dqkv + (size_t)node * 3 * D + D);
   put(dv, a.dqkv + (size_t)node * 3 * D + 2 * D);
+}
+
+// The first `blocks` blocks take in-edges, those after them out-edges.
+extern "C" __global__ void __launch_bounds__(128) attend_backward(Batch b, Attention a, int blocks) {
+  const bool sources = (int)blockIdx.x >= blocks;
+  const int node = (sources ? blockIdx.x - blocks : blockIdx.x) * 4 + threadIdx.x / 32;
+  if (node >= b.control->nodes) return;
+  if (sources) out_of(b, a, node);
+  else into(b, a, node);
 }

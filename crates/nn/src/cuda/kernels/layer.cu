@@ -75,6 +75,14 @@ __device__ void load(const float* from, float* tile, int row0, int rows) {
 
 extern __shared__ float shared[];
 
+// Adds a bias, and the row that a half layer began with.
+__device__ __forceinline__ auto add_to(const float* y, const float* bias) {
+  return [=](int r, int p, float2 v) {
+    const float2 b = *(const float2*)(bias + p), x = RESIDUAL ? *(const float2*)(y + r * PADDED(D) + p) : make_float2(0.f, 0.f);
+    return make_float2(v.x + b.x + x.x, v.y + b.y + x.y);
+  };
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS) project(Batch b, Streams s) {
   const Tile t = tile_of(b, s);
   if (t.idle) return;
@@ -96,14 +104,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) join(Batch b, Streams s) {
   const Tile t = tile_of(b, s);
   if (t.idle) return;
   float *a = shared, *y = a + ROWS * PADDED(D), *out = y + ROWS * PADDED(D);
-  load<D>(t.half->attended, a, t.row0, t.rows);
-  product<D, D>(a, t.half->output.weight, out);
   if (RESIDUAL) load_normalised(t.half->x, t.half->input, t.row0, t.rows, y);
-  __syncthreads();
-  for (int at = threadIdx.x; at < ROWS * D; at += THREADS) {
-    const int r = at / D, p = at % D, i = r * PADDED(D) + p;
-    out[i] += t.half->output.bias[p] + (RESIDUAL ? y[i] : 0.f);
-  }
+  load<D>(t.half->attended, a, t.row0, t.rows);
+  product<D, D>(a, t.half->output.weight, out, add_to(y, t.half->output.bias));
   __syncthreads();
   store<D>(out, t.half->middle, t.row0, t.rows);
   add_statistics(t.half->norm1, out, t.number, t.row0, t.rows, b.control->train);
@@ -115,24 +118,21 @@ extern "C" __global__ void __launch_bounds__(THREADS) feed(Batch b, Streams s) {
   float *y = shared, *hidden = y + ROWS * PADDED(D), *out = hidden + ROWS * PADDED(HIDDEN);
   load_normalised(t.half->middle, t.half->norm1, t.row0, t.rows, y);
   if (NORM == 2 && b.control->train) store<D>(y, t.half->normal_middle, t.row0, t.rows);
-  product<D, HIDDEN>(y, t.half->first.weight, hidden);
-  __syncthreads();
   const bool train = b.control->train, dropping = s.threshold > 0 && train;
   const u64 key = dropout_key(b.control, t.half->dropped_hidden);
-  for (int at = threadIdx.x; at < ROWS * HIDDEN; at += THREADS) {
-    const int r = at / HIDDEN, c = at % HIDDEN;
-    float v = fmaxf(hidden[r * PADDED(HIDDEN) + c] + t.half->first.bias[c], 0.f);
-    if (dropping && c < 2 * WIDTH) v *= kept(key, t.row0 + r, c, (2 * WIDTH + 3) / 4, s.threshold, s.scale);
-    hidden[r * PADDED(HIDDEN) + c] = v;
-  }
+  const float* bias = t.half->first.bias;
+  product<D, HIDDEN>(y, t.half->first.weight, hidden, [&](int r, int c, float2 v) {
+    const float2 own = *(const float2*)(bias + c);
+    v = make_float2(fmaxf(v.x + own.x, 0.f), fmaxf(v.y + own.y, 0.f));
+    if (dropping) {
+      if (c < 2 * WIDTH) v.x *= kept(key, t.row0 + r, c, (2 * WIDTH + 3) / 4, s.threshold, s.scale);
+      if (c + 1 < 2 * WIDTH) v.y *= kept(key, t.row0 + r, c + 1, (2 * WIDTH + 3) / 4, s.threshold, s.scale);
+    }
+    return v;
+  });
   __syncthreads();
   if (train) store<HIDDEN>(hidden, t.half->hidden, t.row0, t.rows);
-  product<HIDDEN, D>(hidden, t.half->second.weight, out);
-  __syncthreads();
-  for (int at = threadIdx.x; at < ROWS * D; at += THREADS) {
-    const int r = at / D, p = at % D, i = r * PADDED(D) + p;
-    out[i] += t.half->second.bias[p] + (RESIDUAL ? y[i] : 0.f);
-  }
+  product<HIDDEN, D>(hidden, t.half->second.weight, out, add_to(y, t.half->second.bias));
   __syncthreads();
   store<D>(out, t.half->out, t.row0, t.rows);
   add_statistics(t.half->norm2, out, t.number, t.row0, t.rows, train);
@@ -143,29 +143,21 @@ extern "C" __global__ void __launch_bounds__(THREADS) feed_backward(Batch b, Str
   if (t.idle) return;
   const Half& h = *t.half;
   float *g = shared, *wide = g + ROWS * PADDED(D), *out = wide + ROWS * PADDED(HIDDEN);
-  load<D>(h.dout, g, t.row0, t.rows);
-  normalise_backward(h.norm2, h.out, t.number, t.row0, t.rows, g, out);
+  load_backward(h.norm2, h.dout, h.out, t.number, t.row0, t.rows, g, out);
   store<D>(g, h.dout_raw, t.row0, t.rows);
-  product<D, HIDDEN>(g, h.second.transposed, wide);
-  __syncthreads();
   const float scale = s.threshold > 0 ? s.scale : 1.f;
-  for (int at = threadIdx.x; at < ROWS * HIDDEN; at += THREADS) {
-    const int r = at / HIDDEN, c = at % HIDDEN;
-    const bool on = t.row0 + r < t.rows && h.hidden[(size_t)(t.row0 + r) * HIDDEN + c] > 0.f;
-    float* v = wide + r * PADDED(HIDDEN) + c;
-    *v = on ? *v * scale : 0.f;
-  }
+  product<D, HIDDEN>(g, h.second.transposed, wide, [&](int r, int c, float2 v) {
+    if (t.row0 + r >= t.rows) return make_float2(0.f, 0.f);
+    const float2 on = *(const float2*)(h.hidden + (size_t)(t.row0 + r) * HIDDEN + c);
+    return make_float2(on.x > 0.f ? v.x * scale : 0.f, on.y > 0.f ? v.y * scale : 0.f);
+  });
   __syncthreads();
   store<HIDDEN>(wide, h.dhidden, t.row0, t.rows);
-  product<HIDDEN, D>(wide, h.first.transposed, out);
+  product<HIDDEN, D>(wide, h.first.transposed, out, [&](int r, int p, float2 v) {
+    const float2 x = RESIDUAL ? *(const float2*)(g + r * PADDED(D) + p) : make_float2(0.f, 0.f);
+    return make_float2(v.x + x.x, v.y + x.y);
+  });
   __syncthreads();
-  if (RESIDUAL) {
-    for (int at = threadIdx.x; at < ROWS * D; at += THREADS) {
-      const int i = at / D * PADDED(D) + at % D;
-      out[i] += g[i];
-    }
-    __syncthreads();
-  }
   store<D>(out, h.dmiddle, t.row0, t.rows);
   if (NORM == 1) add_gradient_sums(h.norm1, out, h.middle, t.number, t.row0, t.rows);
 }
@@ -175,8 +167,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) join_backward(Batch b, Str
   if (t.idle) return;
   const Half& h = *t.half;
   float *g = shared, *out = g + ROWS * PADDED(D);
-  load<D>(h.dmiddle, g, t.row0, t.rows);
-  normalise_backward(h.norm1, h.middle, t.number, t.row0, t.rows, g, out);
+  load_backward(h.norm1, h.dmiddle, h.middle, t.number, t.row0, t.rows, g, out);
   store<D>(g, h.dmiddle_raw, t.row0, t.rows);
   product<D, D>(g, h.output.transposed, out);
   __syncthreads();
@@ -209,22 +200,21 @@ extern "C" __global__ void __launch_bounds__(THREADS) project_backward(Batch b, 
   if (t.idle) return;
   const Half& h = *t.half;
   float *g = shared, *out = g + ROWS * (t.edges ? PADDED(D) : PADDED(3 * D));
+  // What the residual and the head bring.
+  const auto others = [&](int r, int p, float2 v) {
+    const size_t row = t.row0 + r;
+    if (row >= t.rows) return make_float2(0.f, 0.f);
+    const float2 zero = make_float2(0.f, 0.f);
+    const float2 x = RESIDUAL && h.dmiddle_raw ? *(const float2*)(h.dmiddle_raw + row * D + p) : zero;
+    const float2 y = h.jump ? *(const float2*)(h.jump + row * h.jump_stride + p) : zero;
+    return make_float2(v.x + x.x + y.x, v.y + x.y + y.y);
+  };
   if (t.edges) {
     load<D>(h.dprojected, g, t.row0, t.rows);
-    product<D, D>(g, h.projection.transposed, out);
+    product<D, D>(g, h.projection.transposed, out, others);
   } else {
     load<3 * D>(h.dprojected, g, t.row0, t.rows);
-    product<3 * D, D>(g, h.projection.transposed, out);
-  }
-  __syncthreads();
-  for (int at = threadIdx.x; at < ROWS * D; at += THREADS) {
-    const int r = at / D, p = at % D, row = t.row0 + r;
-    if (row < t.rows) {
-      float v = out[r * PADDED(D) + p];
-      if (RESIDUAL && h.dmiddle_raw) v += h.dmiddle_raw[(size_t)row * D + p];
-      if (h.jump) v += h.jump[(size_t)row * h.jump_stride + p];
-      out[r * PADDED(D) + p] = v;
-    }
+    product<3 * D, D>(g, h.projection.transposed, out, others);
   }
   __syncthreads();
   store<D>(out, h.dout, t.row0, t.rows);

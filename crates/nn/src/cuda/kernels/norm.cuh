@@ -7,7 +7,7 @@
 
 // Sums over tiles, or over groups of GROUP_TILES tiles, are taken in two steps, each by the block that comes last: first within its group, then over the groups. So no
 // block reads more than a few of them, and which one comes last changes nothing.
-#define GROUP_TILES 16
+#define GROUP_TILES 32
 #define SLICES (THREADS / (D / 4))
 
 // Sum over `count` items of something per channel, in a fixed order, by the whole block: a thread takes four channels of every SLICES-th item. The result is in
@@ -208,24 +208,28 @@ __device__ void add_gradient_sums(const Site& site, const float* tile, const flo
   finish_gradient_sums(site, tile_number, rows);
 }
 
-// Turns a tile of dy into one of dx; `other` is a tile to work in. For layer normalisation this also adds up the gradients of gamma and beta.
-__device__ void normalise_backward(const Site& site, const float* x, int tile_number, int row0, int rows, float* tile, float* other) {
-  if (NORM == 1) {
-    for (int at = threadIdx.x; at < ROWS * D; at += THREADS) {
-      const int r = at / D, p = at % D;
-      if (row0 + r < rows) {
-        const float normal = (x[(size_t)(row0 + r) * D + p] - STAT(0)[p]) * STAT(1)[p];
-        float* g = tile + r * PADDED(D) + p;
-        *g = STAT(2)[p] * (*g - STAT(4)[p] - normal * STAT(5)[p]);
+// Loads a tile of dy and turns it into one of dx; `other` is a tile to work in. For layer normalisation this also adds up the gradients of gamma and beta.
+__device__ void load_backward(const Site& site, const float* dy, const float* x, int tile_number, int row0, int rows, float* tile, float* other) {
+  for (int at = threadIdx.x; at < ROWS * D / 4; at += THREADS) {
+    const int r = at / (D / 4), p = at % (D / 4) * 4;
+    float4 g = make_float4(0.f, 0.f, 0.f, 0.f), v = g;
+    if (row0 + r < rows) {
+      g = *(const float4*)(dy + (size_t)(row0 + r) * D + p);
+      if (NORM != 0) v = *(const float4*)(x + (size_t)(row0 + r) * D + p);
+      if (NORM == 1) {
+        const float4 mean = *(const float4*)(STAT(0) + p), inverse = *(const float4*)(STAT(1) + p), scale = *(const float4*)(STAT(2) + p);
+        const float4 first = *(const float4*)(STAT(4) + p), second = *(const float4*)(STAT(5) + p);
+        g.x = scale.x * (g.x - first.x - (v.x - mean.x) * inverse.x * second.x);
+        g.y = scale.y * (g.y - first.y - (v.y - mean.y) * inverse.y * second.y);
+        g.z = scale.z * (g.z - first.z - (v.z - mean.z) * inverse.z * second.z);
+        g.w = scale.w * (g.w - first.w - (v.w - mean.w) * inverse.w * second.w);
       }
     }
-    __syncthreads();
-  } else if (NORM == 2) {
-    for (int at = threadIdx.x; at < ROWS * D; at += THREADS) {
-      const int r = at / D, p = at % D;
-      other[r * PADDED(D) + p] = row0 + r < rows ? x[(size_t)(row0 + r) * D + p] : 0.f;
-    }
-    __syncthreads();
+    *(float4*)(tile + r * PADDED(D) + p) = g;
+    if (NORM == 2) *(float4*)(other + r * PADDED(D) + p) = v;
+  }
+  __syncthreads();
+  if (NORM == 2) {
     const int lane = threadIdx.x % 32;
     __shared__ float inverses[ROWS];
     for (int r = threadIdx.x / 32; r < ROWS; r += THREADS / 32) {

@@ -38,24 +38,25 @@ extern "C" __global__ void gather_gradients(Batch b, const float* chunks, int co
   }
 }
 
-// Copies of an entry for products: `forward` (in reduced precision) and `backward`, at given places; the first place is none for entries that no product reads.
+// Copies of an entry for products, forward and backward, at given places; the first place is none for entries that no packed product reads.
 __device__ __forceinline__ void copy_out(float value, int at, void* forward, void* backward, const uint2* places) {
   const uint2 place = places[at];
-#if PRECISION == 0
-  ((float*)backward)[place.y] = value;
-#else
   if (place.x == NOWHERE) {
-    // A matrix of the head, whose products are exact, or no matrix at all.
+    // A matrix of the head, whose products are plain, or no matrix at all.
     ((float*)backward)[place.y] = value;
     return;
   }
-#if PRECISION == 1
-  ((u32*)forward)[place.x] = rounded(value);
-  ((u32*)backward)[place.y] = rounded(value);
+#if PRECISION < 2
+  const u32 high = rounded(value);
+  ((u32*)forward)[place.x] = high;
+  ((u32*)backward)[place.y] = high;
+  if (TERMS == 2) {
+    ((u32*)forward)[PARAMETERS + place.x] = rest(value, high);
+    ((u32*)backward)[PARAMETERS + place.y] = rest(value, high);
+  }
 #else
   ((unsigned short*)forward)[place.x] = (unsigned short)rounded(value, 0.f);
   ((unsigned short*)backward)[place.y] = (unsigned short)rounded(value, 0.f);
-#endif
 #endif
 }
 

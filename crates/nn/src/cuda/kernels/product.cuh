@@ -1,84 +1,58 @@
-// c = a * w: a [ROWS, K] and c [ROWS, N] in shared memory with four values of padding per row, w [K, N] in device memory (it stays in the first-level cache).
-// All threads of the block take part; K and N are multiples of 16. In reduced precision w is packed: rounded, and in the order in which lanes take it.
+// c = a * w: a [ROWS, K] and c [ROWS, N] in shared memory with four values of padding per row, w [K, N] in device memory (it stays in the first-level cache), packed in the
+// order in which lanes take it. All threads of the block take part; K and N are multiples of 16.
+//
+// PRECISION 0: f32, each factor as the sum of two TF32 numbers, of whose four products the smallest is left out: the error is that of f32. 1: TF32. 2: bf16.
 
 #define PADDED(width) ((width) + 4)
+#define TERMS (PRECISION == 0 ? 2 : 1)
 
-#if PRECISION == 0
-
-template <int K, int N>
-__device__ void product(const float* a, const float* w, float* c) {
-  constexpr int TALL = ROWS / 8;  // rows per thread
-  constexpr int WIDE = N / 4;
-  for (int unit = threadIdx.x; unit < WIDE * 8; unit += THREADS) {
-    const int column = unit % WIDE * 4, row = unit / WIDE * TALL;
-    float sum[TALL][4];
-#pragma unroll
-    for (int r = 0; r < TALL; r++)
-#pragma unroll
-      for (int j = 0; j < 4; j++) sum[r][j] = 0.f;
-    // Weights of eight rows are on their way before the first is needed.
-#pragma unroll 1
-    for (int k = 0; k < K; k += 8) {
-      float4 y[8];
-#pragma unroll
-      for (int kk = 0; kk < 8; kk++) y[kk] = __ldg((const float4*)(w + (k + kk) * N + column));
-#pragma unroll
-      for (int kk = 0; kk < 8; kk += 4)
-#pragma unroll
-        for (int r = 0; r < TALL; r++) {
-          const float4 x = *(const float4*)(a + (row + r) * PADDED(K) + k + kk);
-          const float xs[4] = {x.x, x.y, x.z, x.w};
-#pragma unroll
-          for (int i = 0; i < 4; i++) {
-            sum[r][0] += xs[i] * y[kk + i].x;
-            sum[r][1] += xs[i] * y[kk + i].y;
-            sum[r][2] += xs[i] * y[kk + i].z;
-            sum[r][3] += xs[i] * y[kk + i].w;
-          }
-        }
-    }
-#pragma unroll
-    for (int r = 0; r < TALL; r++) *(float4*)(c + (row + r) * PADDED(N) + column) = make_float4(sum[r][0], sum[r][1], sum[r][2], sum[r][3]);
-  }
-}
-
-#else
-
-#if PRECISION == 1
+#if PRECISION < 2
 #define STEP 8
 __device__ __forceinline__ u32 rounded(float v) {
   u32 r;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(v));
   return r;
 }
+// What rounding left.
+__device__ __forceinline__ u32 rest(float v, u32 high) { return rounded(v - __uint_as_float(high)); }
 // d += a * b: a 16 x 8, b 8 x 8.
 __device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-// The fragment of a tile in shared memory that begins at `tile`, rows `pitch` apart.
-__device__ __forceinline__ void load_tile(u32 (&a)[4], const float* tile, int pitch) {
+// The share of a lane in a 16 x 8 matrix on the left, at(row, k), and in an 8 x 8 matrix on the right, at(k, column).
+template <class F>
+__device__ __forceinline__ void load_left(u32 (&a)[TERMS][4], F at) {
+  const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    const float v = at(g + i % 2 * 8, t + i / 2 * 4);
+    a[0][i] = rounded(v);
+    if (TERMS == 2) a[TERMS - 1][i] = rest(v, a[0][i]);
+  }
+}
+template <class F>
+__device__ __forceinline__ void load_right(u32 (&b)[TERMS][2], F at) {
+  const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    const float v = at(t + i * 4, g);
+    b[0][i] = rounded(v);
+    if (TERMS == 2) b[TERMS - 1][i] = rest(v, b[0][i]);
+  }
+}
+// The share of a lane in the matrix on the left that begins at `tile`, rows `pitch` apart.
+__device__ __forceinline__ void load_tile(u32 (&a)[TERMS][4], const float* tile, int pitch) {
   const int lane = threadIdx.x % 32;
   const u32 address = (u32)__cvta_generic_to_shared(tile + (lane % 16) * pitch + lane / 16 * 4);
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3]) : "r"(address) : "memory");
+  u32 v[4];
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3]) : "r"(address) : "memory");
 #pragma unroll
-  for (int i = 0; i < 4; i++) a[i] = rounded(__uint_as_float(a[i]));
-}
-// Fragments of a(row, k) and b(k, column), both given as functions.
-template <class F>
-__device__ __forceinline__ void load_a(u32 (&a)[4], F at) {
-  const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-  a[0] = rounded(at(g, t));
-  a[1] = rounded(at(g + 8, t));
-  a[2] = rounded(at(g, t + 4));
-  a[3] = rounded(at(g + 8, t + 4));
-}
-template <class F>
-__device__ __forceinline__ void load_b(u32 (&b)[2], F at) {
-  const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-  b[0] = rounded(at(t, g));
-  b[1] = rounded(at(t + 4, g));
+  for (int i = 0; i < 4; i++) {
+    a[0][i] = rounded(__uint_as_float(v[i]));
+    if (TERMS == 2) a[TERMS - 1][i] = rest(__uint_as_float(v[i]), a[0][i]);
+  }
 }
 #else
 #define STEP 16
@@ -94,31 +68,46 @@ __device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], const
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-__device__ __forceinline__ void load_tile(u32 (&a)[4], const float* tile, int pitch) {
-  const float* at = tile + threadIdx.x % 32 / 4 * pitch + threadIdx.x % 4 * 2;
-  const float2 v[4] = {*(const float2*)at, *(const float2*)(at + 8 * pitch), *(const float2*)(at + 8), *(const float2*)(at + 8 * pitch + 8)};
+template <class F>
+__device__ __forceinline__ void load_left(u32 (&a)[TERMS][4], F at) {
+  const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4 * 2;
 #pragma unroll
-  for (int i = 0; i < 4; i++) a[i] = rounded(v[i].x, v[i].y);
+  for (int i = 0; i < 4; i++) a[0][i] = rounded(at(g + i % 2 * 8, t + i / 2 * 8), at(g + i % 2 * 8, t + i / 2 * 8 + 1));
 }
 template <class F>
-__device__ __forceinline__ void load_a(u32 (&a)[4], F at) {
+__device__ __forceinline__ void load_right(u32 (&b)[TERMS][2], F at) {
   const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4 * 2;
-  a[0] = rounded(at(g, t), at(g, t + 1));
-  a[1] = rounded(at(g + 8, t), at(g + 8, t + 1));
-  a[2] = rounded(at(g, t + 8), at(g, t + 9));
-  a[3] = rounded(at(g + 8, t + 8), at(g + 8, t + 9));
+#pragma unroll
+  for (int i = 0; i < 2; i++) b[0][i] = rounded(at(t + i * 8, g), at(t + i * 8 + 1, g));
 }
-template <class F>
-__device__ __forceinline__ void load_b(u32 (&b)[2], F at) {
-  const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4 * 2;
-  b[0] = rounded(at(t, g), at(t + 1, g));
-  b[1] = rounded(at(t + 8, g), at(t + 9, g));
+__device__ __forceinline__ void load_tile(u32 (&a)[TERMS][4], const float* tile, int pitch) {
+  const float* at = tile + threadIdx.x % 32 / 4 * pitch + threadIdx.x % 4 * 2;
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    const float2 v = *(const float2*)(at + i % 2 * 8 * pitch + i / 2 * 8);
+    a[0][i] = rounded(v.x, v.y);
+  }
 }
 #endif
 
-template <int K, int N>
-__device__ void product(const float* a, const float* w, float* c) {
-  constexpr int TALL = ROWS / 16;
+// d += a * b, all terms that count; small ones first. Tensor cores cut sums off instead of rounding them, so for f32 the last addition is not theirs.
+__device__ __forceinline__ void multiply_all(float (&d)[4], const u32 (&a)[TERMS][4], const u32 (&b)[TERMS][2]) {
+  if (TERMS == 1) {
+    multiply(d, a[0], b[0]);
+    return;
+  }
+  float sum[4] = {0.f, 0.f, 0.f, 0.f};
+  multiply(sum, a[TERMS - 1], b[0]);
+  multiply(sum, a[0], b[TERMS - 1]);
+  multiply(sum, a[0], b[0]);
+#pragma unroll
+  for (int i = 0; i < 4; i++) d[i] += sum[i];
+}
+
+// What becomes of a product's entries, two neighbours at a time, before they are stored: finish(row, column, two values).
+template <int K, int N, class F>
+__device__ void product(const float* a, const float* w, float* c, F finish) {
+  constexpr int TALL = ROWS / 16, STEPS = K / STEP;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   // A warp takes sixteen columns at a time, all rows.
   for (int panel = warp; panel < N / 16; panel += THREADS / 32) {
@@ -130,22 +119,32 @@ __device__ void product(const float* a, const float* w, float* c) {
 #pragma unroll
         for (int j = 0; j < 4; j++) sum[r][n][j] = 0.f;
     const uint4* packed = (const uint4*)w + panel * 32 + lane;
-    // Weights of several steps are on their way before the first is needed.
-    constexpr int AHEAD = K / STEP % 10 == 0 ? 10 : K / STEP % 8 == 0 ? 8 : K / STEP % 6 == 0 ? 6 : K / STEP % 2 == 0 ? 2 : 1;
+    // Weights of several steps are on their way before the first is needed. What rounding left lies a whole array of parameters further.
+    constexpr int MOST = TERMS == 2 ? 5 : 10;
+    constexpr int AHEAD = STEPS % MOST == 0 ? MOST : STEPS % 4 == 0 ? (TERMS == 2 || STEPS % 8 != 0 ? 4 : 8) : STEPS % 3 == 0 ? 3 : STEPS % 2 == 0 ? 2 : 1;
 #pragma unroll 1
-    for (int k = 0; k < K / STEP; k += AHEAD) {
-      uint4 both[AHEAD];
+    for (int k = 0; k < STEPS; k += AHEAD) {
+      uint4 both[AHEAD][TERMS];
 #pragma unroll
-      for (int i = 0; i < AHEAD; i++) both[i] = __ldg(packed + (k + i) * (N / 16) * 32);
+      for (int i = 0; i < AHEAD; i++)
+#pragma unroll
+        for (int term = 0; term < TERMS; term++) both[i][term] = __ldg((const uint4*)((const float*)(packed + (k + i) * (N / 16) * 32) + term * (size_t)PARAMETERS));
 #pragma unroll
       for (int i = 0; i < AHEAD; i++) {
-        const u32 y[2][2] = {{both[i].x, both[i].y}, {both[i].z, both[i].w}};
+        u32 y[2][TERMS][2];
+#pragma unroll
+        for (int term = 0; term < TERMS; term++) {
+          y[0][term][0] = both[i][term].x;
+          y[0][term][1] = both[i][term].y;
+          y[1][term][0] = both[i][term].z;
+          y[1][term][1] = both[i][term].w;
+        }
 #pragma unroll
         for (int r = 0; r < TALL; r++) {
-          u32 x[4];
+          u32 x[TERMS][4];
           load_tile(x, a + r * 16 * PADDED(K) + (k + i) * STEP, PADDED(K));
 #pragma unroll
-          for (int n = 0; n < 2; n++) multiply(sum[r][n], x, y[n]);
+          for (int n = 0; n < 2; n++) multiply_all(sum[r][n], x, y[n]);
         }
       }
     }
@@ -154,11 +153,15 @@ __device__ void product(const float* a, const float* w, float* c) {
     for (int r = 0; r < TALL; r++)
 #pragma unroll
       for (int n = 0; n < 2; n++) {
-        float* to = c + (r * 16 + g) * PADDED(N) + panel * 16 + n * 8 + t;
-        *(float2*)to = make_float2(sum[r][n][0], sum[r][n][1]);
-        *(float2*)(to + 8 * PADDED(N)) = make_float2(sum[r][n][2], sum[r][n][3]);
+        const int row = r * 16 + g, column = panel * 16 + n * 8 + t;
+        float* to = c + row * PADDED(N) + column;
+        *(float2*)to = finish(row, column, make_float2(sum[r][n][0], sum[r][n][1]));
+        *(float2*)(to + 8 * PADDED(N)) = finish(row + 8, column, make_float2(sum[r][n][2], sum[r][n][3]));
       }
   }
 }
 
-#endif
+template <int K, int N>
+__device__ void product(const float* a, const float* w, float* c) {
+  product<K, N>(a, w, c, [](int, int, float2 v) { return v; });
+}
