@@ -9,6 +9,7 @@ pub mod metrics;
 mod run;
 mod schedule;
 mod task;
+mod tensorboard;
 mod training;
 
 pub use encodings::ensure_encodings;
