@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow, ensure};
 use clap::Args;
 use gt_data::{Dataset, SbmSet, SbmSizes};
 use gt_models::Config;
-use gt_train::{Outcome, RunDirectory, Scores, Stop, Task, Training};
+use gt_train::{Outcome, Report, RunDirectory, Scores, Stop, Task, Training};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -78,10 +78,11 @@ impl Arguments {
         progress.start(parameters);
         let outcome = training.run(&interrupt(), &mut progress)?;
         progress.finish();
+        let report = write_report(&run, &task, &config, parameters, &outcome);
         if outcome.stop == Stop::Interrupted {
             return Err(Interrupted(directory).into());
         }
-        self.report(&run, &task, parameters, &outcome)
+        self.print(&run, &task, parameters, &outcome, report)
     }
 
     /// Configuration, a name for it, and the run's directory.
@@ -128,7 +129,14 @@ impl Arguments {
         Ok((config, name, directory))
     }
 
-    fn report(&self, run: &RunDirectory, task: &Task, parameters: usize, outcome: &Outcome) -> Result<()> {
+    fn print(
+        &self,
+        run: &RunDirectory,
+        task: &Task,
+        parameters: usize,
+        outcome: &Outcome,
+        report: Option<PathBuf>,
+    ) -> Result<()> {
         let scores = |scores: &Scores| serde_json::to_value(scores.metric).unwrap_or(Value::Null);
         let last: Map<String, Value> =
             outcome.last.iter().map(|(part, of)| (part.name().to_owned(), scores(of))).collect();
@@ -148,6 +156,7 @@ impl Arguments {
                 last: Value::Object(last),
                 best,
                 weights_sha256: outcome.weights.clone(),
+                report: report.map(|file| file.display().to_string()),
             });
         }
         let mut text = format!("\n{:10} {:>12} {:>12}   ({})\n", "", "paper", "exact", task.metric.name());
@@ -159,7 +168,11 @@ impl Arguments {
             text +=
                 &format!("best validation: epoch {}, val {:.4}, test {test:.4}\n", best.epoch, best.val.metric.exact);
         }
-        console::print(&format!("{text}run: {}\n", run.path().display()))
+        text += &format!("run: {}\n", run.path().display());
+        if let Some(file) = report {
+            text += &format!("report: {}\n", file.display());
+        }
+        console::print(&text)
     }
 }
 
@@ -175,6 +188,7 @@ struct Line {
     last: Value,
     best: Option<BestLine>,
     weights_sha256: String,
+    report: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -182,6 +196,24 @@ struct BestLine {
     epoch: usize,
     val: Value,
     test: Option<Value>,
+}
+
+/// Writes the report and says where. A run that cannot be told of is still a run: what goes wrong here is a warning.
+fn write_report(
+    run: &RunDirectory,
+    task: &Task,
+    config: &Config,
+    parameters: usize,
+    outcome: &Outcome,
+) -> Option<PathBuf> {
+    let report = Report::new(run, task, config, parameters, outcome);
+    match report.and_then(|report| run.write(Report::FILE, report.to_html().as_bytes())) {
+        Ok(()) => Some(run.path().join(Report::FILE)),
+        Err(error) => {
+            console::warn(&format!("there is no report: {error}"));
+            None
+        }
+    }
 }
 
 /// A file's name as configurations hold it.
