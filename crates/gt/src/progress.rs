@@ -83,7 +83,9 @@ impl Progress {
 }
 
 fn style() -> ProgressStyle {
-    let rate = |state: &ProgressState, out: &mut dyn Write| drop(write!(out, "{:.1}/s", state.per_sec()));
+    let rate = |state: &ProgressState, out: &mut dyn Write| {
+        let _ = write!(out, "{:.1}/s", state.per_sec());
+    };
     let style = ProgressStyle::with_template("{prefix} {bar:16} {pos}/{len} {rate} {eta}  {wide_msg}");
     style.unwrap_or_else(|_| ProgressStyle::default_bar()).with_key("rate", rate)
 }

@@ -46,7 +46,8 @@ impl Axis {
         let factors: &[f64] = if max / min < 300.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
         let every = ((high - low) / 7 + 1) as usize;
         let power = |exponent: i32| 10f64.powi(exponent);
-        let all = (low - 1..=high + 1).step_by(every).flat_map(|e| factors.iter().map(move |f| f * power(e)));
+        let all =
+            (low - 1..=high + every as i32).step_by(every).flat_map(|e| factors.iter().map(move |f| f * power(e)));
         let all: Vec<f64> = all.collect();
         // A single value lies between two ticks, others may lie on one.
         let within = if max > min { 1e-9 } else { -1e-9 };
