@@ -53,12 +53,12 @@ impl Chart<'_> {
         let mut html = format!("<figure><figcaption><h3>{}{scale}</h3><ul class=\"legend\">", escape(self.title));
         for Series { class, values } in &self.series {
             let last = values.last().copied().unwrap_or(f64::NAN);
-            let _ = write!(html, "<li class=\"{class}\"><i></i>{class} <b>{}</b></li>", number(last));
+            let _ = write!(html, "<li class=\"{class}\"><i></i>{class} <b>{}</b></li>", self.number(last));
         }
         let title = format!("{} by epoch", self.title);
         let best =
             self.best.map_or(String::new(), |epoch| format!(" The best validation loss is that of epoch {epoch}."));
-        let described: Vec<String> = self.series.iter().map(describe).collect();
+        let described: Vec<String> = self.series.iter().map(|series| self.describe(series)).collect();
         html += &format!(
             "</ul></figcaption><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\">\
              <title id=\"{id}-t\">{}</title><desc id=\"{id}-d\">{}.{best}</desc>",
@@ -70,6 +70,16 @@ impl Chart<'_> {
         html += &self.mark_best(&x, &y);
         self.series.iter().for_each(|series| html += &curve(series, &x, &y));
         html + "</svg></figure>"
+    }
+
+    /// Learning rates are read by their power of ten, other values by their digits.
+    fn number(&self, value: f64) -> String {
+        if self.log { format!("{value:.1e}").replace('-', "−") } else { number(value) }
+    }
+
+    fn describe(&self, series: &Series) -> String {
+        let text = |value: Option<&f64>| self.number(value.copied().unwrap_or(f64::NAN));
+        format!("{} from {} to {}", series.class, text(series.values.first()), text(series.values.last()))
     }
 
     fn mark_best(&self, x: &Axis, y: &Axis) -> String {
@@ -89,12 +99,6 @@ impl Chart<'_> {
         }
         svg
     }
-}
-
-fn describe(series: &Series) -> String {
-    let (first, last) = (series.values.first(), series.values.last());
-    let text = |value: Option<&f64>| number(value.copied().unwrap_or(f64::NAN));
-    format!("{} from {} to {}", series.class, text(first), text(last))
 }
 
 fn across(axis: &Axis, value: f64) -> f64 {

@@ -6,7 +6,7 @@ use gt_data::{PartInfo, TargetInfo};
 use gt_graph::TargetKind;
 
 use super::chart::{Chart, Series};
-use super::text::{count, counted, date, duration, escape, number};
+use super::text::{count, counted, date, duration, escape, number, rate};
 use super::{Report, confusion, of_epoch, scatter};
 use crate::evaluate::Scores;
 use crate::metrics::{Forms, Metric};
@@ -256,8 +256,10 @@ fn data(report: &Report<'_>) -> String {
 fn targets(report: &Report<'_>, parts: &[(String, PartInfo)]) -> String {
     let float = report.task.shape.target.kind == TargetKind::Float;
     let heads: &[&str] = if float { &["mean", "deviation", "least", "greatest"] } else { &["labels of each class"] };
-    let mut table = String::from("<table><thead><tr><th scope=\"col\">target</th><th scope=\"col\">part</th>");
-    heads.iter().for_each(|head| table += &format!("<th scope=\"col\">{head}</th>"));
+    let mut table =
+        String::from("<table><thead><tr><th scope=\"col\">target</th><th scope=\"col\" class=\"word\">part</th>");
+    let align = if float { "" } else { " class=\"word\"" };
+    heads.iter().for_each(|head| table += &format!("<th scope=\"col\"{align}>{head}</th>"));
     table += "<th scope=\"col\">labels</th><th scope=\"col\">missing</th></tr></thead><tbody>";
     let columns = parts.first().map_or(0, |(_, part)| part.targets.len());
     let rows = (0..columns).flat_map(|column| parts.iter().map(move |(name, part)| (name, &part.targets[column])));
@@ -265,7 +267,7 @@ fn targets(report: &Report<'_>, parts: &[(String, PartInfo)]) -> String {
         let TargetInfo { name, mean, sd, min, max, count: labels, missing, classes, .. } = target;
         let summary = match float {
             true => [mean, sd, min, max].map(|value| format!("<td>{}</td>", number(*value))).concat(),
-            false => format!("<td>{}</td>", class_counts(classes)),
+            false => format!("<td class=\"word\">{}</td>", class_counts(classes)),
         };
         let (name, part) = (escape(name), escape(part));
         let _ = write!(
@@ -300,12 +302,12 @@ fn speed(report: &Report<'_>) -> String {
     let epochs = report.history.len() as f64;
     let steps: f64 = report.history.iter().map(|epoch| epoch.train_seconds).sum();
     let all: f64 = report.history.iter().map(|epoch| epoch.seconds).sum();
-    let rate = |each: usize| if steps > 0.0 { number(each as f64 * epochs / steps) } else { "–".into() };
+    let per_second = |each: usize| if steps > 0.0 { rate(each as f64 * epochs / steps) } else { "–".into() };
     let mean = |sum: f64| if epochs > 0.0 { duration(sum / epochs) } else { "–".into() };
     pairs(&[
         ("epoch", format!("{}, of which {} training", mean(all), mean(steps))),
         ("total", format!("{} for {}", duration(report.outcome.seconds), counted(report.outcome.epochs, "epoch"))),
-        ("training", format!("{} graphs/s, {} batches/s", rate(graphs), rate(batches))),
+        ("training", format!("{} graphs/s, {} batches/s", per_second(graphs), per_second(batches))),
         ("batches", format!("{} of at most {} per epoch", count(batches), counted(report.config.train.batch, "graph"))),
     ])
 }

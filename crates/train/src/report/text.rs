@@ -18,7 +18,7 @@ pub(super) fn escape(text: &str) -> String {
     safe
 }
 
-/// A score: four decimals, fewer for large numbers, powers of ten for tiny ones.
+/// A score: four decimals, fewer for larger numbers, powers of ten for tiny ones.
 pub(super) fn number(value: f64) -> String {
     match value.abs() {
         _ if !value.is_finite() => "–".into(),
@@ -26,6 +26,7 @@ pub(super) fn number(value: f64) -> String {
         size if !(1e-3..1e6).contains(&size) => format!("{value:.2e}"),
         size if size >= 1e3 => format!("{value:.1}"),
         size if size >= 1e2 => format!("{value:.2}"),
+        size if size >= 1e1 => format!("{value:.3}"),
         _ => format!("{value:.4}"),
     }
     .replace('-', "−")
@@ -41,6 +42,11 @@ pub(super) fn count(value: usize) -> String {
 /// A count and what is counted.
 pub(super) fn counted(value: usize, one: &str) -> String {
     format!("{} {one}{}", count(value), if value == 1 { "" } else { "s" })
+}
+
+/// So many in a second.
+pub(super) fn rate(value: f64) -> String {
+    if value >= 100.0 { count(value.round() as usize) } else { format!("{value:.1}") }
 }
 
 /// A time that somebody has waited.
@@ -83,13 +89,14 @@ mod tests {
 
     #[test]
     fn numbers_are_short_and_counts_are_grouped() {
-        let cases = [(0.23145, "0.2314"), (-1.5, "−1.5000"), (77.123456, "77.1235"), (123.456, "123.46")];
+        let cases = [(0.23145, "0.2314"), (-1.5, "−1.5000"), (77.123456, "77.123"), (123.456, "123.46")];
         let extreme = [(4321.0, "4321.0"), (2.5e-6, "2.50e−6"), (1e7, "1.00e7"), (f64::NAN, "–"), (0.0, "0")];
         for (value, expected) in cases.into_iter().chain(extreme) {
             assert_eq!(number(value), expected);
         }
         assert_eq!((count(7), count(1234), count(1_000_000)), ("7".into(), "1,234".into(), "1,000,000".into()));
         assert_eq!((counted(1, "graph"), counted(2, "graph")), ("1 graph".into(), "2 graphs".into()));
+        assert_eq!((rate(2461.14), rate(39.99)), ("2,461".into(), "40.0".into()));
         assert_eq!((duration(1.234), duration(59.96)), ("1.23 s".into(), "1 min 0 s".into()));
         assert_eq!((duration(125.0), duration(7_260.0)), ("2 min 5 s".into(), "2 h 1 min".into()));
     }
