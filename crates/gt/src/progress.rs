@@ -65,18 +65,19 @@ impl Progress {
         }
     }
 
-    /// Beside the bar; what matters most comes first, narrow terminals cut the rest off.
+    /// Beside the bar: loss in training and validation, metric in validation, learning rate, time of the epochs left. Narrow terminals cut the end off.
     fn message(&self) -> String {
         let Epoch { lr, batches, losses } = self.epoch;
         let mut text = format!("loss {:.4}", losses / batches.max(1) as f64);
         if let Some(last) = &self.last {
-            let (val, metric) = (last.val.loss.paper, last.val.metric.paper);
-            let _ = write!(text, ", val {val:.4}, {} {metric:.4}", self.metric);
+            let metric = last.val.metric.paper;
+            let digits = if metric.abs() < 10.0 { 4 } else { 2 };
+            let _ = write!(text, "/{:.4} {} {metric:.digits$}", last.val.loss.paper, self.metric);
         }
-        let _ = write!(text, ", lr {lr:.1e}");
+        let _ = write!(text, " lr {lr:.1e}");
         if let (Some(last), (done @ 1.., seconds)) = (&self.last, self.sitting) {
             let left = seconds / done as f64 * self.epochs.saturating_sub(last.epoch) as f64;
-            let _ = write!(text, ", at most {} to go", HumanDuration(Duration::from_secs_f64(left.min(1e9))));
+            let _ = write!(text, ", {} at most", HumanDuration(Duration::from_secs_f64(left.min(1e9))));
         }
         text
     }
@@ -86,7 +87,7 @@ fn style() -> ProgressStyle {
     let rate = |state: &ProgressState, out: &mut dyn Write| {
         let _ = write!(out, "{:.1}/s", state.per_sec());
     };
-    let style = ProgressStyle::with_template("{prefix} {bar:16} {pos}/{len} {rate} {eta}  {wide_msg}");
+    let style = ProgressStyle::with_template("{prefix} {bar:8} {pos}/{len} {rate} {eta} {wide_msg}");
     style.unwrap_or_else(|_| ProgressStyle::default_bar()).with_key("rate", rate)
 }
 
@@ -152,7 +153,7 @@ mod tests {
         progress.begin(1, 7e-4);
         progress.batch(1, 1, 2, 0.5);
         progress.batch(1, 2, 2, 0.25);
-        assert_eq!(progress.message(), "loss 0.3750, lr 7.0e-4");
+        assert_eq!(progress.message(), "loss 0.3750 lr 7.0e-4");
         let scores = |value: f64| {
             let both = Forms { paper: value, exact: value };
             Scores { loss: both, metric: Forms { paper: value + 1.0, ..both }, others: [].into() }
@@ -169,7 +170,7 @@ mod tests {
         });
         progress.begin(2, 3.5e-4);
         progress.batch(2, 1, 2, 0.125);
-        let expected = "loss 0.1250, val 0.5000, mae 1.5000, lr 3.5e-4, at most 60 seconds to go";
+        let expected = "loss 0.1250/0.5000 mae 1.5000 lr 3.5e-4, 60 seconds at most";
         assert_eq!(progress.message(), expected);
     }
 }
