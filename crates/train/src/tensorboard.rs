@@ -9,8 +9,6 @@
 //! | | `step` | 2 | varint |
 //! | | `file_version` | 3 | string |
 //! | | `summary` | 5 | `Summary` |
-//! | | `session_log` | 7 | `SessionLog` |
-//! | `SessionLog` | `status` | 1 | varint, 1 is START |
 //! | `Summary` | `value` | 1 | `Value`, repeated |
 //! | `Value` | `tag` | 1 | string |
 //! | | `simple_value` | 2 | float |
@@ -30,7 +28,7 @@ const PREFIX: &str = "events.out.tfevents.";
 /// Tells our files from those that somebody else's program may have put there.
 const SUFFIX: &str = ".gt";
 
-/// The event file of one sitting; it holds all epochs of the run.
+/// The event file of a run.
 #[derive(Debug)]
 pub(crate) struct EventFile {
     path: PathBuf,
@@ -38,29 +36,26 @@ pub(crate) struct EventFile {
 }
 
 impl EventFile {
-    /// A file in a run's directory, named by the time as TensorBoard expects; nothing is written yet.
-    pub(crate) fn new(run: &Path, metric: Metric) -> Self {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        Self { path: run.join(format!("{PREFIX}{now:010}{SUFFIX}")), metric }
-    }
-
-    /// Writes the epochs so far and removes the files of sittings before, which may hold epochs that are trained again.
+    /// The file in a run's directory that holds these epochs and no others: the one that is there, or a new one in its place.
     ///
-    /// The name is new so that a TensorBoard that is looking on notices; what it has read of the old file it drops at the START.
-    pub(crate) fn rewrite(&self, history: &[EpochRecord]) -> Result<()> {
-        let begun = history.first().map_or(0.0, |first| first.time - first.seconds);
-        let mut bytes = record(&version(begun));
-        bytes.extend(record(&start(begun)));
-        history.iter().for_each(|epoch| bytes.extend(record(&scalars(epoch, self.metric))));
-        write_bytes(&self.path, &bytes)?;
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        for entry in fs::read_dir(folder).map_err(|e| TrainError::io(folder, &e))?.flatten() {
-            let ours = entry.file_name().to_str().is_some_and(|n| n.starts_with(PREFIX) && n.ends_with(SUFFIX));
-            if ours && Some(entry.file_name().as_os_str()) != self.path.file_name() {
-                fs::remove_file(entry.path()).map_err(|e| TrainError::io(&entry.path(), &e))?;
+    /// A new one has a new name, the time as TensorBoard expects, so that a TensorBoard that is looking on notices.
+    pub(crate) fn open(run: &Path, metric: Metric, history: &[EpochRecord]) -> Result<Self> {
+        let epochs: Vec<u8> = history.iter().flat_map(|epoch| record(&scalars(epoch, metric))).collect();
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let begin = record(&version(now.as_secs_f64()));
+        let old = ours(run)?;
+        if let [path] = &old[..] {
+            let bytes = fs::read(path).map_err(|e| TrainError::io(path, &e))?;
+            if bytes.get(begin.len()..) == Some(&epochs) {
+                return Ok(Self { path: path.clone(), metric });
             }
         }
-        Ok(())
+        let path = run.join(format!("{PREFIX}{:010}{SUFFIX}", now.as_secs()));
+        write_bytes(&path, &[begin, epochs].concat())?;
+        for file in old.iter().filter(|file| **file != path) {
+            fs::remove_file(file).map_err(|e| TrainError::io(file, &e))?;
+        }
+        Ok(Self { path, metric })
     }
 
     /// Appends an epoch.
@@ -71,19 +66,18 @@ impl EventFile {
     }
 }
 
+/// Our event files in a run's directory.
+fn ours(run: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(run).map_err(|e| TrainError::io(run, &e))?.flatten();
+    let named = |name: &str| name.starts_with(PREFIX) && name.ends_with(SUFFIX);
+    Ok(entries.filter(|entry| entry.file_name().to_str().is_some_and(named)).map(|entry| entry.path()).collect())
+}
+
+/// What a file begins with.
 fn version(time: f64) -> Vec<u8> {
     let mut event = Message::default();
     event.double(1, time);
     event.bytes(3, b"brain.Event:2");
-    event.0
-}
-
-fn start(time: f64) -> Vec<u8> {
-    let mut log = Message::default();
-    log.varint(1, 1);
-    let mut event = Message::default();
-    event.double(1, time);
-    event.bytes(7, &log.0);
     event.0
 }
 
@@ -215,19 +209,29 @@ mod tests {
     }
 
     #[test]
-    fn a_new_sitting_replaces_our_files_and_no_others() {
+    fn a_file_is_kept_while_it_holds_the_epochs_and_replaced_when_it_does_not() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
-        for name in ["events.out.tfevents.1.gt", "events.out.tfevents.1.elsewhere", "metrics.jsonl"] {
-            fs::write(path(name), "old").unwrap();
+        for name in ["events.out.tfevents.1.elsewhere", "metrics.jsonl"] {
+            fs::write(path(name), "somebody else's").unwrap();
         }
-        let events = EventFile::new(folder.path(), Metric::Mae);
-        events.rewrite(&[epoch(1), epoch(2)]).unwrap();
-        events.add(&epoch(3)).unwrap();
-        assert!(!path("events.out.tfevents.1.gt").exists());
-        assert!(path("events.out.tfevents.1.elsewhere").exists() && path("metrics.jsonl").exists());
-        let appended = fs::read(&events.path).unwrap();
-        events.rewrite(&[epoch(1), epoch(2), epoch(3)]).unwrap();
-        assert_eq!(fs::read(&events.path).unwrap(), appended);
+        let open = |epochs: &[EpochRecord]| EventFile::open(folder.path(), Metric::Mae, epochs).unwrap();
+        let events = open(&[]);
+        events.add(&epoch(1)).unwrap();
+        events.add(&epoch(2)).unwrap();
+        let old = path("events.out.tfevents.1.gt");
+        fs::rename(&events.path, &old).unwrap();
+        let whole = fs::read(&old).unwrap();
+        assert_eq!(open(&[epoch(1), epoch(2)]).path, old);
+        assert_eq!(fs::read(&old).unwrap(), whole);
+        // An epoch that is trained again, then half an epoch.
+        let cut = open(&[epoch(1)]);
+        assert!(!old.exists() && cut.path != old);
+        cut.add(&epoch(2)).unwrap();
+        assert_eq!(fs::read(&cut.path).unwrap()[40..], whole[40..]);
+        fs::write(&old, &whole[..whole.len() - 3]).unwrap();
+        fs::remove_file(&cut.path).unwrap();
+        assert_eq!(fs::read(open(&[epoch(1), epoch(2)]).path).unwrap()[40..], whole[40..]);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
     }
 }

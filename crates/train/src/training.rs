@@ -136,7 +136,7 @@ pub struct Training<'a> {
     best_model: Vec<u8>,
     collected: Collected,
     predictions: Option<(Part, Collected)>,
-    events: EventFile,
+    events: Option<EventFile>,
     writer: Writer,
     saved: Instant,
     checkpoint: u64,
@@ -172,7 +172,7 @@ impl<'a> Training<'a> {
             best_model: Vec::new(),
             collected: Collected::new(task),
             predictions: None,
-            events: EventFile::new(run.path(), task.metric),
+            events: None,
             writer: Writer::new(run.checkpoints()),
             saved: Instant::now(),
             checkpoint: 0,
@@ -184,7 +184,7 @@ impl<'a> Training<'a> {
             observer.note(&format!("going on after {epoch} epochs and {batch} batches"));
         }
         run.cut_metrics(training.state.epoch)?;
-        training.events.rewrite(&run.history()?)?;
+        training.events = Some(EventFile::open(run.path(), task.metric, &run.history()?)?);
         Ok(training)
     }
 
@@ -317,7 +317,7 @@ impl<'a> Training<'a> {
         let record =
             EpochRecord { epoch: self.state.epoch, lr, train: trained, val, test, train_seconds, seconds, time };
         self.run.add_metrics(&record)?;
-        self.events.add(&record)?;
+        self.events.iter().try_for_each(|events| events.add(&record))?;
         observer.epoch(&record);
         let too_small = self.state.schedule.finish_epoch(schedule, loss);
         let since_best = self.state.epoch - self.state.best.as_ref().map_or(0, |best| best.epoch);
