@@ -71,7 +71,7 @@ impl Axis {
             0.0 => "0".into(),
             size if self.log && (1e-2..1e4).contains(&size) => format!("{}", (size * 1e6).round() / 1e6),
             _ if self.log => format!("{tick:.0e}"),
-            _ if largest >= 1e5 || largest < 1e-3 => format!("{}e{}", trimmed(tick, largest), largest.log10().floor()),
+            _ if !(1e-3..1e5).contains(&largest) => format!("{}e{}", trimmed(tick, largest), largest.log10().floor()),
             _ => format!("{tick:.*}", (-(step * 1.001).log10().floor()).max(0.0) as usize),
         };
         text.replace('-', "−")
