@@ -164,9 +164,8 @@ impl Arguments {
             text += &format!("{:10} {:12.4} {:12.4}\n", part.name(), of.metric.paper, of.metric.exact);
         }
         if let Some(best) = &outcome.best {
-            let test = best.test.as_ref().map_or(f64::NAN, |t| t.metric.exact);
-            text +=
-                &format!("best validation: epoch {}, val {:.4}, test {test:.4}\n", best.epoch, best.val.metric.exact);
+            let test = best.test.as_ref().map_or(String::new(), |test| format!(", test {:.4}", test.metric.exact));
+            text += &format!("best validation: epoch {}, val {:.4}{test}\n", best.epoch, best.val.metric.exact);
         }
         text += &format!("run: {}\n", run.path().display());
         if let Some(file) = report {

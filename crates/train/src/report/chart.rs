@@ -133,7 +133,7 @@ fn grid(x: &Axis, y: &Axis) -> String {
             x.label(*tick)
         );
     }
-    svg + &format!("<text x=\"{LEFT}\" y=\"{}\" text-anchor=\"end\">epoch</text>", bottom + 18.0)
+    svg + &format!("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">epoch</text>", LEFT - 10.0, bottom + 18.0)
 }
 
 fn curve(series: &Series, x: &Axis, y: &Axis) -> String {

@@ -6,7 +6,7 @@ use gt_data::{PartInfo, TargetInfo};
 use gt_graph::TargetKind;
 
 use super::chart::{Chart, Series};
-use super::text::{count, counted, date, duration, escape, number, rate};
+use super::text::{count, counted, date, duration, escape, number, rate, tenths};
 use super::{Report, confusion, of_epoch, scatter};
 use crate::evaluate::Scores;
 use crate::metrics::{Forms, Metric};
@@ -232,7 +232,10 @@ fn predictions(report: &Report<'_>) -> String {
 
 fn data(report: &Report<'_>) -> String {
     let parts = report.task.statistics();
-    let spread = |mean: f64, min: usize, max: usize| format!("{mean:.1} <small>{}–{}</small>", count(min), count(max));
+    let spread = |mean: f64, min: usize, max: usize| match min == max {
+        true => count(min),
+        false => format!("{} <small>{}–{}</small>", tenths(mean), count(min), count(max)),
+    };
     let mut table = String::from("<table><thead><tr><th scope=\"col\">part</th>");
     for head in ["graphs", "nodes", "edges", "nodes per graph", "edges per graph"] {
         let _ = write!(table, "<th scope=\"col\">{head}</th>");
@@ -302,21 +305,23 @@ fn speed(report: &Report<'_>) -> String {
     let epochs = report.history.len() as f64;
     let steps: f64 = report.history.iter().map(|epoch| epoch.train_seconds).sum();
     let all: f64 = report.history.iter().map(|epoch| epoch.seconds).sum();
-    let per_second = |each: usize| if steps > 0.0 { rate(each as f64 * epochs / steps) } else { "–".into() };
-    let mean = |sum: f64| if epochs > 0.0 { duration(sum / epochs) } else { "–".into() };
-    pairs(&[
-        ("epoch", format!("{}, of which {} training", mean(all), mean(steps))),
+    let mut rows = vec![
         ("total", format!("{} for {}", duration(report.outcome.seconds), counted(report.outcome.epochs, "epoch"))),
-        ("training", format!("{} graphs/s, {} batches/s", per_second(graphs), per_second(batches))),
         ("batches", format!("{} of at most {} per epoch", count(batches), counted(report.config.train.batch, "graph"))),
-    ])
+    ];
+    if steps > 0.0 {
+        let (mean, per_second) = (|sum: f64| duration(sum / epochs), |each: usize| rate(each as f64 * epochs / steps));
+        rows.push(("epoch", format!("{}, of which {} training", mean(all), mean(steps))));
+        rows.push(("training", format!("{} graphs/s, {} batches/s", per_second(graphs), per_second(batches))));
+    }
+    pairs(&rows)
 }
 
 fn machine(report: &Report<'_>) -> String {
     let machine = &report.machine;
     pairs(&[
         ("processor", machine.processor.clone()),
-        ("threads", format!("{} on {}", machine.threads, counted(machine.cores, "core"))),
+        ("threads", format!("{} of {}", machine.threads, counted(machine.cores, "hardware thread"))),
         ("instructions", machine.instructions.into()),
         ("system", machine.system.clone()),
         ("program", format!("gt {}", machine.version)),

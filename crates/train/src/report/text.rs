@@ -46,13 +46,20 @@ pub(super) fn counted(value: usize, one: &str) -> String {
 
 /// So many in a second.
 pub(super) fn rate(value: f64) -> String {
-    if value >= 100.0 { count(value.round() as usize) } else { format!("{value:.1}") }
+    if value >= 100.0 { count(value.round() as usize) } else { tenths(value) }
+}
+
+/// One decimal, and groups of three digits before it.
+pub(super) fn tenths(value: f64) -> String {
+    let tenths = (value.max(0.0) * 10.0).round() as usize;
+    format!("{}.{}", count(tenths / 10), tenths % 10)
 }
 
 /// A time that somebody has waited.
 pub(super) fn duration(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
     match whole {
+        0 if seconds < 0.1 => format!("{:.1} ms", 1e3 * seconds),
         0..10 => format!("{seconds:.2} s"),
         10..60 => format!("{seconds:.1} s"),
         60..3600 => format!("{} min {} s", whole / 60, whole % 60),
@@ -97,6 +104,7 @@ mod tests {
         assert_eq!((count(7), count(1234), count(1_000_000)), ("7".into(), "1,234".into(), "1,000,000".into()));
         assert_eq!((counted(1, "graph"), counted(2, "graph")), ("1 graph".into(), "2 graphs".into()));
         assert_eq!((rate(2461.14), rate(39.99)), ("2,461".into(), "40.0".into()));
+        assert_eq!((tenths(4218.94), duration(0.00371)), ("4,218.9".into(), "3.7 ms".into()));
         assert_eq!((duration(1.234), duration(59.96)), ("1.23 s".into(), "1 min 0 s".into()));
         assert_eq!((duration(125.0), duration(7_260.0)), ("2 min 5 s".into(), "2 h 1 min".into()));
     }
