@@ -91,16 +91,20 @@ impl Collected {
         (collected.losses.len() == collected.batches.len()).then_some(collected)
     }
 
+    /// Outputs beside their labels.
+    pub(crate) fn predicted(&self, task: &Task) -> Predicted<'_> {
+        Predicted { outputs: &self.outputs, width: task.outputs(), target: self.labels.rows() }
+    }
+
     /// Scores of everything collected; outputs and labels are then on the data's scale.
     pub(crate) fn scores(&mut self, task: &Task) -> Scores {
-        let width = task.outputs();
-        let exact = loss_of(task.loss, &self.outputs, width, self.labels.rows());
+        let exact = loss_of(task.loss, &self.outputs, task.outputs(), self.labels.rows());
         let paper = self.losses.iter().sum::<f64>() / self.losses.len().max(1) as f64;
         task.unscale(&mut self.outputs);
         if let Labels::Float(values) = &mut self.labels {
             task.unscale(values);
         }
-        let predicted = Predicted { outputs: &self.outputs, width, target: self.labels.rows() };
+        let predicted = self.predicted(task);
         let others = others(task.metric, predicted).into_iter().filter(|(_, value)| value.is_finite());
         Scores {
             loss: Forms { paper, exact },
@@ -115,6 +119,11 @@ impl Collected {
 /// # Errors
 /// If a batch cannot be assembled.
 pub fn evaluate(engine: &mut Engine<f32>, task: &Task, part: Part, batch: usize) -> Result<Scores> {
+    Ok(collect(engine, task, part, batch)?.scores(task))
+}
+
+/// Outputs and labels of a part, in the order of the data.
+pub(crate) fn collect(engine: &mut Engine<f32>, task: &Task, part: Part, batch: usize) -> Result<Collected> {
     let order = Order::plain(task.graphs_of(part), batch);
     let mut collected = Collected::new(task);
     batches::for_each(task, part, &order, Signs::KEPT, 0, |_, ready| {
@@ -123,5 +132,5 @@ pub fn evaluate(engine: &mut Engine<f32>, task: &Task, part: Part, batch: usize)
         collected.add(task, &outputs, ready.labels.rows(), loss);
         Ok(true)
     })?;
-    Ok(collected.scores(task))
+    Ok(collected)
 }

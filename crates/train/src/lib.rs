@@ -6,15 +6,18 @@ mod encodings;
 mod error;
 mod evaluate;
 pub mod metrics;
+mod report;
 mod resume;
 mod run;
 mod schedule;
 mod task;
+mod tensorboard;
 mod training;
 
 pub use encodings::ensure_encodings;
 pub use error::{Result, TrainError};
 pub use evaluate::{Scores, evaluate};
+pub use report::Report;
 pub use run::RunDirectory;
 pub use schedule::ScheduleState;
 pub use task::{Part, Task, shape_of, unscale};

@@ -167,7 +167,7 @@ pub fn mean_recall(predicted: Predicted<'_>, also_predicted: bool) -> f64 {
 }
 
 /// Scores and whether the label is 1, of the labels present in a column.
-fn column(predicted: Predicted<'_>, column: usize) -> Vec<(f32, bool)> {
+pub(crate) fn column(predicted: Predicted<'_>, column: usize) -> Vec<(f32, bool)> {
     let labels = predicted.target.classes().unwrap_or_default();
     let all = predicted.outputs.iter().zip(labels).skip(column).step_by(predicted.width.max(1));
     all.filter(|(_, label)| **label != MISSING_CLASS).map(|(score, label)| (*score, *label > 0)).collect()

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gt_data::{Dataset, Parts, Schema, SplitBy, SplitPlan, Splits, make_split, usual_level};
+use gt_data::{Dataset, PartInfo, Parts, Schema, SplitBy, SplitPlan, Splits, make_split, usual_level};
 use gt_graph::{GraphStore, Level, TargetKind};
 use gt_models::config::{Columns, DataShape, Graph, TargetShape};
 use gt_models::{Config, ModelHeader};
@@ -148,6 +148,11 @@ impl Task {
     /// Whether rows of the targets are split, not whole graphs.
     pub(crate) fn splits_rows(&self) -> bool {
         self.split.level != Level::Graph && self.split.level == self.shape.target.level
+    }
+
+    /// Sizes and targets of each part, as they are trained on.
+    pub fn statistics(&self) -> Vec<(String, PartInfo)> {
+        PartInfo::of_all(&self.graphs, &self.schema, Some(&self.split))
     }
 
     /// Number of labels present in a part.

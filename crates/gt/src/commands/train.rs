@@ -9,7 +9,7 @@ use anyhow::{Result, anyhow, ensure};
 use clap::Args;
 use gt_data::{Dataset, SbmSet, SbmSizes};
 use gt_models::Config;
-use gt_train::{Outcome, RunDirectory, Scores, Stop, Task, Training};
+use gt_train::{Outcome, Report, RunDirectory, Scores, Stop, Task, Training};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -77,10 +77,11 @@ impl Arguments {
         let outcome = training.run(&interrupt, &mut progress);
         progress.finish();
         let outcome = outcome?;
+        let report = write_report(&run, &task, &config, parameters, &outcome);
         if outcome.stop == Stop::Interrupted {
             return Err(Interrupted(run.path().into()).into());
         }
-        self.report(&run, &task, parameters, &outcome)
+        self.print(&run, &task, parameters, &outcome, report)
     }
 
     /// Directory, configuration and name of the run to go on with.
@@ -135,7 +136,14 @@ impl Arguments {
         Ok((run, config, name))
     }
 
-    fn report(&self, run: &RunDirectory, task: &Task, parameters: usize, outcome: &Outcome) -> Result<()> {
+    fn print(
+        &self,
+        run: &RunDirectory,
+        task: &Task,
+        parameters: usize,
+        outcome: &Outcome,
+        report: Option<PathBuf>,
+    ) -> Result<()> {
         let scores = |scores: &Scores| serde_json::to_value(scores.metric).unwrap_or(Value::Null);
         let last: Map<String, Value> =
             outcome.last.iter().map(|(part, of)| (part.name().to_owned(), scores(of))).collect();
@@ -155,6 +163,7 @@ impl Arguments {
                 last: Value::Object(last),
                 best,
                 weights_sha256: outcome.weights.clone(),
+                report: report.map(|file| file.display().to_string()),
             });
         }
         let mut text = format!("\n{:10} {:>12} {:>12}   ({})\n", "", "paper", "exact", task.metric.name());
@@ -162,11 +171,14 @@ impl Arguments {
             text += &format!("{:10} {:12.4} {:12.4}\n", part.name(), of.metric.paper, of.metric.exact);
         }
         if let Some(best) = &outcome.best {
-            let test = best.test.as_ref().map_or(f64::NAN, |t| t.metric.exact);
-            text +=
-                &format!("best validation: epoch {}, val {:.4}, test {test:.4}\n", best.epoch, best.val.metric.exact);
+            let test = best.test.as_ref().map_or(String::new(), |test| format!(", test {:.4}", test.metric.exact));
+            text += &format!("best validation: epoch {}, val {:.4}{test}\n", best.epoch, best.val.metric.exact);
         }
-        console::print(&format!("{text}run: {}\n", run.path().display()))
+        text += &format!("run: {}\n", run.path().display());
+        if let Some(file) = report {
+            text += &format!("report: {}\n", file.display());
+        }
+        console::print(&text)
     }
 }
 
@@ -182,6 +194,7 @@ struct Line {
     last: Value,
     best: Option<BestLine>,
     weights_sha256: String,
+    report: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -189,6 +202,24 @@ struct BestLine {
     epoch: usize,
     val: Value,
     test: Option<Value>,
+}
+
+/// Writes the report and says where. A run that cannot be told of is still a run: what goes wrong here is a warning.
+fn write_report(
+    run: &RunDirectory,
+    task: &Task,
+    config: &Config,
+    parameters: usize,
+    outcome: &Outcome,
+) -> Option<PathBuf> {
+    let report = Report::new(run, task, config, parameters, outcome);
+    match report.and_then(|report| run.write(Report::FILE, report.to_html().as_bytes())) {
+        Ok(()) => Some(run.path().join(Report::FILE)),
+        Err(error) => {
+            console::warn(&format!("there is no report: {error}"));
+            None
+        }
+    }
 }
 
 /// A file's name as configurations hold it.
