@@ -2,18 +2,24 @@
 
 mod batches;
 mod checkpoint;
+mod embed;
 mod encodings;
 mod error;
 mod evaluate;
+mod inputs;
 pub mod metrics;
+mod predict;
 mod run;
 mod schedule;
 mod task;
 mod training;
 
+pub use embed::embed;
 pub use encodings::ensure_encodings;
 pub use error::{Result, TrainError};
 pub use evaluate::{Scores, evaluate};
+pub use inputs::{Inputs, schema_of};
+pub use predict::predict;
 pub use run::RunDirectory;
 pub use schedule::ScheduleState;
 pub use task::{Part, Task, shape_of, unscale};

@@ -1,14 +1,17 @@
 //! The subcommands: each parses its arguments, checks them, and calls the layers below.
 
+mod asking;
 mod bench;
 mod check;
 mod config;
 mod convert;
+mod embed;
 mod encode;
 mod eval;
 mod fetch;
 mod import;
 mod info;
+mod predict;
 mod sbm;
 mod split;
 mod train;
@@ -35,6 +38,10 @@ pub enum Command {
     Train(Box<train::Arguments>),
     /// Score a trained model on a part of a data set
     Eval(eval::Arguments),
+    /// Predict with a trained model: a row per graph, node or edge
+    Predict(predict::Arguments),
+    /// Write what a trained model makes of nodes or graphs
+    Embed(embed::Arguments),
     /// Show or check a configuration
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -71,6 +78,8 @@ impl Command {
             Command::Encode(arguments) => arguments.run(),
             Command::Train(arguments) => arguments.run(),
             Command::Eval(arguments) => arguments.run(),
+            Command::Predict(arguments) => arguments.run(),
+            Command::Embed(arguments) => arguments.run(),
             Command::Config(command) => command.run(),
             Command::Import(arguments) => arguments.run(),
             Command::Bench(arguments) => arguments.run(),
