@@ -1,5 +1,6 @@
 //! From a data set to a trained model: the loop, schedules, metrics, checkpoints, evaluation.
 
+mod attention;
 mod batches;
 mod checkpoint;
 mod embed;
@@ -14,6 +15,7 @@ mod schedule;
 mod task;
 mod training;
 
+pub use attention::{GraphAttention, attention};
 pub use embed::embed;
 pub use encodings::ensure_encodings;
 pub use error::{Result, TrainError};

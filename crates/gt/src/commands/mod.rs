@@ -1,6 +1,7 @@
 //! The subcommands: each parses its arguments, checks them, and calls the layers below.
 
 mod asking;
+mod attention;
 mod bench;
 mod check;
 mod config;
@@ -42,6 +43,8 @@ pub enum Command {
     Predict(predict::Arguments),
     /// Write what a trained model makes of nodes or graphs
     Embed(embed::Arguments),
+    /// Write or draw how much every edge of a graph weighs in a trained model
+    Attention(attention::Arguments),
     /// Show or check a configuration
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -80,6 +83,7 @@ impl Command {
             Command::Eval(arguments) => arguments.run(),
             Command::Predict(arguments) => arguments.run(),
             Command::Embed(arguments) => arguments.run(),
+            Command::Attention(arguments) => arguments.run(),
             Command::Config(command) => command.run(),
             Command::Import(arguments) => arguments.run(),
             Command::Bench(arguments) => arguments.run(),
