@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use arrow_array::cast::AsArray;
@@ -141,7 +141,7 @@ fn predicted_classes_of_nodes_and_edges_have_the_recall_that_eval_reports() {
         [("node", ""), ("edge", ""), ("edge", "--set model.pairs=ends"), ("node", "--set model.graph=full")]
     {
         let place = Place::new();
-        let graphs = train(&place, level, full);
+        let graphs = train(&place, level, &format!("{full} --set train.epochs=12"));
         place.done("predict run --data data.jsonl --out p.parquet");
         let rows = parquet(&place.path("p.parquet"));
         let mut at = 0;
@@ -174,7 +174,41 @@ fn predicted_classes_of_nodes_and_edges_have_the_recall_that_eval_reports() {
         let recall = 100.0 * counts.values().map(|(all, right)| right / all).sum::<f64>() / counts.len() as f64;
         let exact = eval(&place, "run --split test");
         assert!((recall - exact).abs() < 1e-9, "{level} {full}: {recall}, {exact}");
+        // A constant answer would not show an order that is wrong.
+        let classes: BTreeSet<u64> = rows.iter().filter_map(|row| row["y"].as_u64()).collect();
+        assert!(classes.len() > 1, "{level} {full}");
     }
+}
+
+#[test]
+fn predicted_labels_have_the_area_under_the_curve_that_eval_reports() {
+    let place = Place::new();
+    let mut graphs: Vec<Value> = (0..40).map(|number| graph(number, "graph")).collect();
+    for graph in &mut graphs {
+        let kinds = graph["node_feat"].as_array().unwrap().clone();
+        let has = |kind: u32| u8::from(kinds.contains(&json!([kind])));
+        graph["y"] = json!([[has(0), has(3)]]);
+    }
+    place.write("data.jsonl", &lines(&graphs));
+    place.done(&format!("train --data data.jsonl --out run {SMALL}"));
+    place.done("predict run --data data.jsonl --out p.csv");
+    let rows = csv(&place.path("p.csv"));
+    let area = |column: usize| {
+        let test = || rows.iter().zip(&graphs).filter(|(_, graph)| graph["split"] == "test");
+        let of = |label: u64| {
+            let chosen = test().filter(move |(_, graph)| graph["y"][0][column] == label);
+            chosen.map(|(row, _)| number(row, &format!("y{column}_p1"))).collect::<Vec<_>>()
+        };
+        let (no, yes) = (of(0), of(1));
+        let above: f64 = yes
+            .iter()
+            .flat_map(|y| no.iter().map(move |n| if y > n { 1.0 } else { 0.5 * f64::from(u8::from(y == n)) }))
+            .sum();
+        assert!(yes.iter().chain(&no).all(|share| (0.0..=1.0).contains(share)));
+        above / (yes.len() * no.len()) as f64
+    };
+    let (mean, exact) = ((area(0) + area(1)) / 2.0, eval(&place, "run --split test"));
+    assert!((mean - exact).abs() < 1e-9, "{mean}, {exact}");
 }
 
 #[test]

@@ -43,6 +43,8 @@ const COLOURS: [(&str, &str); 10] = [
     ("#ec9ba6", "#000"),
     ("#8f8a86", "#000"),
 ];
+/// More arrows than this only make the file larger; the heaviest are drawn.
+const MOST_ARROWS: usize = 20_000;
 /// Entries of the legend.
 const MOST_LISTED: usize = 12;
 
@@ -102,7 +104,7 @@ impl Picture<'_> {
         // Light ones first, so that heavy ones lie on top.
         let mut order: Vec<usize> = (0..self.edges.len()).collect();
         order.sort_by(|&a, &b| self.weights[a].total_cmp(&self.weights[b]).then(a.cmp(&b)));
-        for edge in order {
+        for &edge in &order[order.len().saturating_sub(MOST_ARROWS)..] {
             let (source, target) = self.edges[edge];
             let weight = self.weights[edge];
             let copy = seen.entry((source, target)).or_default();
@@ -148,6 +150,14 @@ impl Picture<'_> {
                 let _ =
                     writeln!(out, "<text class=\"s\" x=\"{:.1}\" y=\"{:.1}\">{weight:.3}</text>", x + 54.0, y + 4.0);
                 x += 104.0;
+            }
+            if self.edges.len() > MOST_ARROWS {
+                let all = self.edges.len();
+                let _ = writeln!(
+                    out,
+                    "<text class=\"s\" x=\"{x:.1}\" y=\"{:.1}\">the heaviest {MOST_ARROWS} of {all}</text>",
+                    y + 4.0
+                );
             }
             *out += "</g>\n";
         } else {

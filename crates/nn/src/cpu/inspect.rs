@@ -8,7 +8,7 @@ use crate::real::Real;
 
 /// The softmax weights of a batch: w_ij = exp(logit_ij) / Σ_j exp(logit_ij) (eq. 5 and 11, with the network's clamp), in which j runs over the sources of the edges into i.
 ///
-/// Weights of the edges into a node add up to 1; with an edge stream the divisor is the sum + 1e-6, as published, so they fall short of it by as little.
+/// Weights of the edges into a node add up to 1; with an edge stream the divisor is the sum of exponentials + 1e-6, as published, so they fall a little short of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attention<T> {
     /// Sources of the edges that attention follows, numbered within the batch; ordered by target. `[edges]`
