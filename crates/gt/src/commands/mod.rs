@@ -39,11 +39,8 @@ pub enum Command {
     Train(Box<train::Arguments>),
     /// Score a trained model on a part of a data set
     Eval(eval::Arguments),
-    /// Predict with a trained model: a row per graph, node or edge
     Predict(predict::Arguments),
-    /// Write what a trained model makes of nodes or graphs
     Embed(embed::Arguments),
-    /// Write or draw how much every edge of a graph weighs in a trained model
     Attention(attention::Arguments),
     /// Show or check a configuration
     #[command(subcommand)]
