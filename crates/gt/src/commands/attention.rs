@@ -15,7 +15,7 @@ use crate::drawing::{MOST_NODES, Picture};
 
 /// Write or draw the softmax weights of a trained model's attention, for one graph.
 ///
-/// A table has the columns layer, head, source, target, weight; JSON is one object with weights[layer][head][edge]; SVG is a drawing of one layer and head. Layers and
+/// A table has the columns layer, head, source, target, weight; JSON is one object whose weights are nested by layer, head and edge; SVG is a drawing of one layer and head. Layers and
 /// heads are numbered from 1, nodes and graphs from 0. The weights of the edges into a node add up to 1.
 #[derive(Args)]
 pub struct Arguments {
