@@ -1,54 +1,12 @@
 //! The program as a user calls it: output, exit codes, files that appear or do not.
 
+mod support;
+
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
-
-struct Place(tempfile::TempDir);
-
-impl Place {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.path(name), text).unwrap();
-    }
-
-    /// Runs `gt` in this folder.
-    fn gt(&self, line: &str) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_gt")).args(line.split_whitespace()).current_dir(&self.0).output().unwrap()
-    }
-
-    fn done(&self, line: &str) -> String {
-        let output = self.gt(line);
-        assert_eq!(output.status.code(), Some(0), "gt {line}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    /// The complaint of a call that must fail with exit code 2 and leave the folder as it was.
-    fn refused(&self, line: &str) -> String {
-        let before = self.files();
-        let output = self.gt(line);
-        assert_eq!(output.status.code(), Some(2), "gt {line}");
-        assert_eq!(self.files(), before, "gt {line} left something behind");
-        let text = String::from_utf8(output.stderr).unwrap();
-        assert!(!text.contains("panicked"), "{text}");
-        text
-    }
-
-    fn files(&self) -> Vec<String> {
-        let mut names: Vec<String> =
-            std::fs::read_dir(&self.0).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-}
+use support::Place;
 
 fn shared(file: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared").join(file);

@@ -1,11 +1,15 @@
 //! From a data set to a trained model: the loop, schedules, metrics, checkpoints, evaluation.
 
+mod attention;
 mod batches;
 mod checkpoint;
+mod embed;
 mod encodings;
 mod error;
 mod evaluate;
+mod inputs;
 pub mod metrics;
+mod predict;
 mod report;
 mod resume;
 mod run;
@@ -14,9 +18,13 @@ mod task;
 mod tensorboard;
 mod training;
 
+pub use attention::{GraphAttention, attention};
+pub use embed::embed;
 pub use encodings::ensure_encodings;
 pub use error::{Result, TrainError};
 pub use evaluate::{Scores, evaluate};
+pub use inputs::{Inputs, schema_of};
+pub use predict::predict;
 pub use report::Report;
 pub use run::RunDirectory;
 pub use schedule::ScheduleState;

@@ -112,7 +112,7 @@ impl<'a> Predicted<'a> {
 }
 
 /// The first of the largest.
-fn largest(values: &[f32]) -> usize {
+pub(crate) fn largest(values: &[f32]) -> usize {
     values.iter().enumerate().fold(0, |best, (at, &value)| if value > values[best] { at } else { best })
 }
 

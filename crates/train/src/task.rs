@@ -1,5 +1,6 @@
 //! A data set, made ready for a configuration: shapes checked, parts chosen, encodings computed, targets scaled.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use gt_data::{Dataset, PartInfo, Parts, Schema, SplitBy, SplitPlan, Splits, make_split, usual_level};
@@ -106,7 +107,8 @@ impl Task {
     /// # Errors
     /// If its columns are not those that the model was trained on, or values lie beyond the model's vocabularies.
     pub fn for_model(dataset: &Dataset, header: &ModelHeader, cache: Option<&Path>) -> Result<Self> {
-        check_columns(&shape_of(dataset.schema())?, &header.data)?;
+        check_features(dataset.schema(), dataset.graphs(), header)?;
+        check_values(&shape_of(dataset.schema())?, &header.data)?;
         let mut task = Self::build(dataset, &header.config, header.data.clone(), cache)?;
         task.scaling.clone_from(&header.scaling);
         Ok(task)
@@ -195,20 +197,46 @@ impl Task {
     }
 }
 
-/// Compares the columns of a data set with those of a model: as many of each kind, no vocabulary larger.
-fn check_columns(data: &DataShape, model: &DataShape) -> Result<()> {
+/// Compares the columns of features with those of a model: as many of each kind, and in its order where they have the same names. Without rows there is nothing to compare.
+pub(crate) fn check_features(data: &Schema, graphs: &GraphStore, header: &ModelHeader) -> Result<()> {
     let fail = |message: String| Err(TrainError::Data(message));
-    for (what, data, model) in [("node", &data.node, &model.node), ("edge", &data.edge, &model.edge)] {
+    let trained: Option<Schema> = serde_json::from_value(header.schema.clone()).ok();
+    let named = |of: fn(&Schema) -> &gt_data::FeatureSchema| trained.as_ref().map(of);
+    for (level, data, model, trained) in [
+        (Level::Node, &data.node, &header.data.node, named(|schema| &schema.node)),
+        (Level::Edge, &data.edge, &header.data.edge, named(|schema| &schema.edge)),
+    ] {
+        if graphs.rows(level) == 0 {
+            continue;
+        }
         let kinds = [
             ("categorical", data.categorical.len(), model.categorical.len()),
-            ("continuous", data.continuous, model.continuous),
+            ("continuous", data.continuous.len(), model.continuous),
             ("multi-hot", usize::from(data.multi_hot.is_some()), usize::from(model.multi_hot.is_some())),
         ];
         for (kind, found, expected) in kinds {
             if found != expected {
-                return fail(format!("it has {found} {kind} {what} columns, the model was trained on {expected}"));
+                return fail(format!("it has {found} {kind} {level} columns, the model was trained on {expected}"));
             }
         }
+        let (found, known): (Vec<&str>, Vec<&str>) =
+            (data.names().collect(), trained.iter().flat_map(|schema| schema.names()).collect());
+        if found != known && BTreeSet::from_iter(&found) == BTreeSet::from_iter(&known) {
+            let list = |names: &[&str]| names.join("`, `");
+            return fail(format!(
+                "its {level} columns are `{}`, the model was trained on `{}`: bring them into that order",
+                list(&found),
+                list(&known)
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Compares the values of a data set with what a model knows: no vocabulary larger, targets of the same kind.
+fn check_values(data: &DataShape, model: &DataShape) -> Result<()> {
+    let fail = |message: String| Err(TrainError::Data(message));
+    for (what, data, model) in [("node", &data.node, &model.node), ("edge", &data.edge, &model.edge)] {
         let sizes = data.categorical.iter().zip(&model.categorical).chain(data.multi_hot.iter().zip(&model.multi_hot));
         for (column, (found, known)) in sizes.enumerate() {
             if found > known {
