@@ -138,6 +138,10 @@ impl<'a> Training<'a> {
         let mut header = ModelHeader::new(config.clone(), task.shape.clone());
         header.schema = serde_json::to_value(&task.schema).expect("a schema is plain data");
         header.scaling.clone_from(&task.scaling);
+        if let Some(links) = &task.links {
+            // What the data decided stays decided for other data.
+            header.config.links.directed = Some(links.directed());
+        }
         let mut engine = Engine::new(task.network.clone(), Isa::detect());
         initialise(&mut engine, config.train.seed);
         let mut training = Self {
@@ -227,7 +231,7 @@ impl<'a> Training<'a> {
         batches::for_each(task, Part::Train, &order, signs, from, |number, ready| {
             self.engine.set_dropout_key(train.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(self.state.steps));
             let labels = ready.labels.rows();
-            let loss = self.engine.train(&ready.batch, task.edges, task.loss, labels);
+            let loss = ready.train(&mut self.engine, task);
             let bad = |what| TrainError::NotFinite {
                 epoch: epoch + 1,
                 batch: number + 1,
@@ -260,7 +264,7 @@ impl<'a> Training<'a> {
                 }
                 self.state.steps += 1;
             }
-            self.collected.add(task, &self.engine.outputs(), labels, loss);
+            self.collected.add(task, &ready.outputs(&self.engine), labels, loss);
             self.state.batch = number + 1;
             observer.batch(epoch + 1, number + 1, order.len(), loss);
             // Half a step cannot be kept, so an interruption waits for its end.
