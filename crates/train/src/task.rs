@@ -180,7 +180,7 @@ impl Task {
     /// Number of labels present in a part; of links, where those are predicted.
     pub fn labels(&self, part: Part) -> usize {
         if let Some(links) = &self.links {
-            return links.counts(part).0;
+            return links.count(part);
         }
         let Some(target) = self.graphs.target() else { return 0 };
         let columns = self.shape.target.columns.len();
