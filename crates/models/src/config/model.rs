@@ -49,7 +49,7 @@ pub enum Pairs {
     /// The edges' own stream where there is one and it has the data's edges, else their end nodes.
     #[default]
     Auto,
-    /// Always the end nodes, side by side; what link prediction needs.
+    /// Always the end nodes, side by side, as link prediction does anyway.
     Ends,
 }
 
