@@ -84,7 +84,7 @@ impl Config {
         let mut network = network(&self.model, data, outputs);
         if self.data.task == TaskName::Links {
             // A pair that is asked about has no edge stream of its own.
-            network.reads = Reads::Pairs;
+            network.reads = if self.model.pairs == Pairs::Product { Reads::Products } else { Reads::Pairs };
         }
         Ok(network)
     }
@@ -145,6 +145,7 @@ fn network(model: &ModelConfig, data: &DataShape, outputs: usize) -> Network {
         Level::Graph => Reads::Graphs(model.readout),
         Level::Node => Reads::Nodes,
         Level::Edge if own_edges => Reads::Edges,
+        Level::Edge if model.pairs == Pairs::Product => Reads::Products,
         Level::Edge => Reads::Pairs,
     };
     Network {
