@@ -39,7 +39,13 @@ fn links_are_predicted_from_pairs_with_one_logit() {
     let links = set(&["data.task=links"]).unwrap();
     let network = links.network(&shape).unwrap();
     // The shape has edge features, so that targets of edges would be read from their stream.
-    assert_eq!((network.reads, network.outputs(), network.edge_stream), (Reads::Pairs, 1, true));
+    assert_eq!((network.reads, network.outputs(), network.edge_stream), (Reads::Products, 1, true));
+    let reads =
+        |settings: &[&str]| set(&[&["data.task=links"], settings].concat()).unwrap().network(&shape).unwrap().reads;
+    assert_eq!(reads(&["links.directed=true"]), Reads::Pairs);
+    assert_eq!(reads(&["model.pairs=ends"]), Reads::Pairs);
+    let complaint = set(&["data.task=links", "links.directed=true", "model.pairs=product"]).unwrap_err().to_string();
+    assert!(complaint.starts_with("`model.pairs`: a product does not tell directions apart"), "{complaint}");
     assert_eq!(links.loss(&shape).unwrap(), Loss::Bce);
     assert_eq!(set(&[]).unwrap().network(&shape).unwrap().reads, Reads::Edges);
     assert!(links.to_toml().contains("[links]\nnegatives = 1\nhidden = "));

@@ -129,7 +129,6 @@ impl Task {
 
     fn build(dataset: &Dataset, config: &Config, shape: DataShape, cache: Option<&Path>) -> Result<Self> {
         let mut schema = dataset.schema().clone();
-        let network = config.network(&shape)?;
         let loss = config.loss(&shape)?;
         let (mut graphs, split, links) = match config.data.task {
             TaskName::Targets => {
@@ -146,6 +145,9 @@ impl Task {
             }
         };
         ensure_encodings(&mut graphs, config, cache)?;
+        let mut decided = config.clone();
+        decided.links.directed = links.as_ref().map(Links::directed).or(config.links.directed);
+        let network = decided.network(&shape)?;
         let edges = if config.model.graph == Graph::Full { Edges::Full } else { Edges::Sparse };
         let (metric, scaling) = (Metric::of(loss), Vec::new());
         Ok(Self { schema, shape, network, loss, metric, edges, graphs, scaling, links, split })

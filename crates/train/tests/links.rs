@@ -65,10 +65,15 @@ fn config(settings: &[&str]) -> Config {
 
 #[test]
 fn links_of_communities_are_found_and_the_file_says_what_the_model_is() {
+    for pairs in ["model.pairs=auto", "model.pairs=ends"] {
+        finds_communities(&config(&["train.epochs=40", pairs]));
+    }
+}
+
+fn finds_communities(config: &Config) {
     let dataset = communities(12, false);
-    let config = config(&["train.epochs=40"]);
     let folder = tempfile::tempdir().unwrap();
-    let (outcome, ..) = sit(&dataset, &config, folder.path(), 0);
+    let (outcome, ..) = sit(&dataset, config, folder.path(), 0);
     let test = &outcome.last[2].1;
     assert!(test.metric.exact > 0.85, "{test:?}");
     assert!(test.others["average_precision"] > 0.8, "{test:?}");
@@ -81,7 +86,7 @@ fn links_of_communities_are_found_and_the_file_says_what_the_model_is() {
     let links = task.links.as_ref().unwrap();
     let mut scores = Vec::new();
     for graph in 0..task.graphs.len() {
-        let (joined, apart) = links.pairs(Part::Test, graph);
+        let [joined, apart] = links.pairs(Part::Test, graph);
         for (pairs, joined) in [(joined, true), (apart, false)] {
             let turned: Vec<(u32, u32)> = pairs.iter().map(|&(a, b)| (b, a)).collect();
             let mut ask =
@@ -116,7 +121,9 @@ fn direction_is_learned_where_edges_have_one() {
 #[test]
 fn a_run_stopped_after_any_step_ends_with_the_same_bytes() {
     let dataset = communities(10, false);
-    for settings in [&["links.hidden=0.4", "model.dropout=0.1"][..], &["links.hidden=0", "links.negatives=2"]] {
+    for settings in
+        [&["links.hidden=0.4", "model.dropout=0.1"][..], &["links.hidden=0", "links.negatives=2", "model.pairs=ends"]]
+    {
         let config = config(settings);
         let whole = tempfile::tempdir().unwrap();
         let (outcome, ..) = sit(&dataset, &config, whole.path(), 0);

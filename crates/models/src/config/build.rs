@@ -84,7 +84,11 @@ impl Config {
         let mut network = network(&self.model, data, outputs);
         if self.data.task == TaskName::Links {
             // A pair that is asked about has no edge stream of its own.
-            network.reads = if self.model.pairs == Pairs::Product { Reads::Products } else { Reads::Pairs };
+            network.reads = match self.model.pairs {
+                Pairs::Auto if self.links.directed != Some(true) => Reads::Products,
+                Pairs::Product => Reads::Products,
+                Pairs::Auto | Pairs::Ends => Reads::Pairs,
+            };
         }
         Ok(network)
     }

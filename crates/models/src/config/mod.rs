@@ -124,6 +124,10 @@ impl Config {
         self.schedule.check(self.optimizer.lr, &mut problems);
         self.train.check(&mut problems);
         self.links.check(&mut problems);
+        let directed = self.data.task == TaskName::Links && self.links.directed == Some(true);
+        problems.unless(!directed || self.model.pairs != Pairs::Product, "model.pairs", || {
+            "a product does not tell directions apart, but links are directed; `ends` does".into()
+        });
         problems.finish()
     }
 }

@@ -46,7 +46,7 @@ pub enum Encoding {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pairs {
-    /// The edges' own stream where there is one and it has the data's edges, else their end nodes.
+    /// The edges' own stream where there is one and it has the data's edges, else their end nodes. For links: the product, or, if they are directed, the end nodes.
     #[default]
     Auto,
     /// The end nodes, side by side.

@@ -2,14 +2,14 @@
 
 use gt_graph::{GraphBatch, GraphStore, TargetRows};
 use gt_models::Config;
-use gt_models::config::{Graph, TaskName};
+use gt_models::config::{Graph, Pairs, TaskName};
 use gt_nn::cpu::{Edges, Engine};
 
 use super::is_symmetric;
 use super::pairs::Pair;
 use crate::error::{Result, TrainError};
 
-/// Pairs that a network is asked about, by the batch's node numbers; in both orders, the reversed ones behind the others, where direction does not count.
+/// Pairs that a network is asked about, by the batch's node numbers; where asked for in both orders, the reversed ones behind the others.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     both: bool,
@@ -66,6 +66,11 @@ impl Asked {
     }
 }
 
+/// Whether pairs must be asked in both orders, so that scores are symmetric where links are.
+pub(crate) fn both_orders(config: &Config, directed: bool) -> bool {
+    !directed && config.model.pairs == Pairs::Ends
+}
+
 /// How likely a link model finds pairs of nodes of one graph to be joined: a logit each, in the order of the pairs.
 ///
 /// Messages follow all edges of `graphs`, which must have the encoding that the model reads ([`crate::ensure_encodings`]); a task's graphs have the training
@@ -95,7 +100,7 @@ pub fn score_pairs(
     let mut batch = GraphBatch::new();
     batch.assemble(graphs, &[graph]).map_err(|e| TrainError::Data(e.to_string()))?;
     let directed = config.links.directed.unwrap_or_else(|| !graphs.iter().all(is_symmetric));
-    let mut asked = Asked::new(!directed);
+    let mut asked = Asked::new(both_orders(config, directed));
     asked.extend(0, pairs);
     asked.finish();
     asked.ask(engine);

@@ -3,7 +3,8 @@
 //! The edges (without loops) are divided into three parts, both directions of an edge always into the same one. Messages and encodings follow the training
 //! part only: what is held out is in no graph that the network sees. A part's score is that of its links against as many pairs without any edge, `links.negatives`
 //! for each link, which are drawn once from `data.split_seed`. A training step draws its own: a share `links.hidden` of its graphs' training edges, which it takes out of
-//! the graphs (encodings still know them), and fresh pairs without an edge. Where direction does not count, each pair is asked in both orders; its logit is their mean.
+//! the graphs (encodings still know them), and fresh pairs without an edge. Scores of undirected links are symmetric: they come from the product
+//! of the end nodes, or, with `model.pairs = "ends"`, from both orders of a pair, whose logits are averaged.
 
 mod asked;
 mod pairs;
@@ -29,6 +30,8 @@ const DOMAIN_FIXED: u8 = 35;
 #[derive(Clone, Debug)]
 pub struct Links {
     directed: bool,
+    /// Whether pairs are asked in both orders.
+    both: bool,
     negatives: usize,
     hidden: f64,
     /// All of them, whatever their part, ascending.
@@ -85,7 +88,8 @@ impl Links {
             }
             lists
         });
-        Ok((Self { directed, negatives, hidden: config.links.hidden, known, joined, apart }, seen))
+        let (both, hidden) = (asked::both_orders(config, directed), config.links.hidden);
+        Ok((Self { directed, both, negatives, hidden, known, joined, apart }, seen))
     }
 
     /// Whether u→v and v→u are different links.
@@ -99,8 +103,8 @@ impl Links {
     }
 
     /// Links of a part in a graph, and the pairs without an edge that they are scored against.
-    pub fn pairs(&self, part: Part, graph: usize) -> (&[(u32, u32)], &[(u32, u32)]) {
-        (self.joined[part as usize].of(graph), self.apart[part as usize].of(graph))
+    pub fn pairs(&self, part: Part, graph: usize) -> [&[(u32, u32)]; 2] {
+        [&self.joined, &self.apart].map(|lists| lists[part as usize].of(graph))
     }
 
     /// Graphs that have a link in a part.
@@ -142,7 +146,7 @@ impl Links {
         };
         filled.map_err(|e| TrainError::Data(e.to_string()))?;
         let mut values = Vec::new();
-        let asked = asked.insert(Asked::new(!self.directed));
+        let asked = asked.insert(Asked::new(self.both));
         for (place, (joined, apart)) in joined.iter().zip(&apart).enumerate() {
             for (pairs, label) in [(joined, 1), (apart, 0)] {
                 asked.extend(batch.nodes_of(place).start as u32, pairs);

@@ -86,7 +86,7 @@ fn what_is_held_out_is_in_no_graph_and_no_encoding() {
         let mut held_out = 0;
         for part in [Part::Val, Part::Test] {
             for graph in 0..dataset.graphs().len() {
-                let pairs = links.pairs(part, graph).0;
+                let pairs = links.pairs(part, graph)[0];
                 assert!(pairs.iter().all(|pair| !seen.contains(&(graph, ascending(*pair)))));
                 held_out += pairs.len();
             }
@@ -120,7 +120,7 @@ fn what_is_held_out_is_in_no_graph_and_no_encoding() {
 fn pairs_with_label_0_are_never_edges_and_those_with_label_1_always() {
     for directed in [false, true] {
         let dataset = graphs(directed);
-        let task = Task::new(&dataset, &config(&["links.negatives=2"]), None).unwrap();
+        let task = Task::new(&dataset, &config(&["links.negatives=2", "model.pairs=ends"]), None).unwrap();
         let all: BTreeSet<(usize, Pair)> = dataset
             .graphs()
             .iter()
@@ -195,7 +195,7 @@ fn a_split_of_edges_in_the_file_is_kept_unless_it_tears_a_link_apart() {
         sorted(ends(graph).enumerate().filter(|(e, (a, b))| a < b && split.name(*e) == name).map(|(_, pair)| pair))
     };
     for part in Part::ALL {
-        assert_eq!(links.pairs(part, 0).0, expected(part.name()));
+        assert_eq!(links.pairs(part, 0)[0], expected(part.name()));
     }
     let seen = joined(&task.graphs);
     assert!(expected("spare").iter().all(|pair| !seen.contains(&(0, *pair))));
