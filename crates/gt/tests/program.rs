@@ -242,3 +242,73 @@ fn a_run_trains_is_refused_twice_and_scores_the_same_again() {
     assert_eq!(place.done("config check mine.toml"), "the configuration is fine\n");
     assert!(place.refused("config check mine.toml --set model.heads=3").contains("3 heads do not divide the width 80"));
 }
+
+/// Twelve rings with chords, every edge in both directions; nodes are of two kinds, and an edge's class is whether its ends are of one.
+fn rings(targets: bool) -> String {
+    let mut lines = String::new();
+    for ring in 0..12 {
+        let n = 12 + ring % 5;
+        let kinds: Vec<usize> = (0..n).map(|v| (v * v + ring) % 3 % 2).collect();
+        let edges = (0..n).flat_map(|v| [(v, (v + 1) % n), (v, (v + 3) % n)]).flat_map(|(a, b)| [(a, b), (b, a)]);
+        let (src, dst): (Vec<usize>, Vec<usize>) = edges.unzip();
+        let features: Vec<[usize; 1]> = kinds.iter().map(|kind| [*kind]).collect();
+        let mut record = serde_json::json!({"num_nodes": n, "node_feat": features, "edge_index": [src, dst]});
+        if targets {
+            let same = src.iter().zip(&dst).map(|(a, b)| usize::from(kinds[*a] == kinds[*b]));
+            record["y"] = same.collect::<Vec<_>>().into();
+        }
+        lines += &format!("{record}\n");
+    }
+    lines
+}
+
+#[test]
+fn edges_are_classified_by_what_the_file_says_of_them() {
+    let place = Place::new();
+    place.write("rings.jsonl", &rings(true));
+    let small = "--set model.layers=1 --set model.width=16 --set model.heads=2 --set train.epochs=40 --set train.batch=2 --set optimizer.lr=1e-2";
+    let line = place.done(&format!("train --data rings.jsonl --out run --json {small}"));
+    let result: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(result["metric"], "accuracy");
+    assert!(result["last"]["test"]["exact"].as_f64().unwrap() > 95.0, "{result}");
+    let scores: Value = serde_json::from_str(&place.done("eval run --json")).unwrap();
+    assert_eq!(scores["exact"], result["last"]["test"]["exact"]);
+    // One graph with a split of its own edges, made beforehand.
+    place.write("one.jsonl", rings(true).lines().next().unwrap());
+    place.done("data split one.jsonl --level edge --out one.parquet");
+    place.done(&format!("train --data one.parquet --out one --json {small}"));
+    assert!(place.done("eval one").contains("accuracy"));
+}
+
+#[test]
+fn links_are_predicted_without_targets_and_scored_the_same_again() {
+    let place = Place::new();
+    place.write("rings.jsonl", &rings(false));
+    let small = "--set model.layers=1 --set model.width=8 --set model.heads=2 --set train.epochs=3 --set train.batch=4";
+    let output = place.gt("train --data rings.jsonl --out other");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("it has no targets to learn from"), "{output:?}");
+    let output = place.gt(&format!("train --data rings.jsonl --set data.task=links --out run --json {small}"));
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("undirected links: ") && !said.contains("targets are not used"), "{said}");
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["metric"], "roc_auc");
+    for part in ["val", "test"] {
+        let scores: Value = serde_json::from_str(&place.done(&format!("eval run --split {part} --json"))).unwrap();
+        assert_eq!(scores["exact"], result["last"][part]["exact"]);
+        assert_eq!(scores["paper"], result["last"][part]["paper"]);
+        assert!(scores["average_precision"].as_f64().is_some() && scores["hits@10"].as_f64().is_some(), "{scores}");
+    }
+    let model = std::fs::read(place.path("run/model.safetensors")).unwrap();
+    assert!(String::from_utf8_lossy(&model[..2000]).contains(r#"\"task\":\"links\""#));
+    // The same data with targets: they are not used, and that is said.
+    place.write("labelled.jsonl", &rings(true));
+    let output = place.gt(&format!("train --data labelled.jsonl --set data.task=links --out again --json {small}"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("the data's targets are not used"));
+    let again: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(again["last"], result["last"]);
+    let complaint = place.refused("config check --set data.task=link");
+    assert!(complaint.contains("unknown variant `link`, expected `targets` or `links`"), "{complaint}");
+    assert!(place.done("config show --set data.task=links").contains("task = \"links\""));
+}

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use gt_graph::TargetRows;
+use gt_graph::{TargetKind, TargetRows};
 use gt_nn::cpu::Engine;
 use gt_nn::loss_of;
 use serde::{Deserialize, Serialize};
 
 use crate::batches::{self, Labels, Order, Signs};
 use crate::error::Result;
-use crate::metrics::{Forms, Predicted, forms, others};
+use crate::metrics::{Forms, Predicted, forms, link_hits, others};
 use crate::task::{Part, Task};
 
 /// Loss and metric of a part, in both forms.
@@ -36,9 +36,9 @@ pub(crate) struct Collected {
 
 impl Collected {
     pub(crate) fn new(task: &Task) -> Self {
-        let labels = match task.graphs.target() {
-            Some(TargetRows::Class(_)) => Labels::Class(Vec::new()),
-            _ => Labels::Float(Vec::new()),
+        let labels = match task.shape.target.kind {
+            TargetKind::Class => Labels::Class(Vec::new()),
+            TargetKind::Float => Labels::Float(Vec::new()),
         };
         Self { outputs: Vec::new(), labels, batches: Vec::new(), losses: Vec::new() }
     }
@@ -105,7 +105,11 @@ impl Collected {
             task.unscale(values);
         }
         let predicted = self.predicted(task);
-        let others = others(task.metric, predicted).into_iter().filter(|(_, value)| value.is_finite());
+        let mut others = others(task.metric, predicted);
+        if task.links.is_some() {
+            others.extend(link_hits(predicted));
+        }
+        let others = others.into_iter().filter(|(_, value)| value.is_finite());
         Scores {
             loss: Forms { paper, exact },
             metric: forms(task.metric, predicted, &self.batches),
@@ -127,7 +131,7 @@ pub(crate) fn collect(engine: &mut Engine<f32>, task: &Task, part: Part, batch: 
     let order = Order::plain(task.graphs_of(part), batch);
     let mut collected = Collected::new(task);
     batches::for_each(task, part, &order, Signs::KEPT, 0, |_, ready| {
-        let outputs = engine.predict(&ready.batch, task.edges);
+        let outputs = ready.predict(engine, task);
         let loss = loss_of(task.loss, &outputs, task.outputs(), ready.labels.rows());
         collected.add(task, &outputs, ready.labels.rows(), loss);
         Ok(true)

@@ -234,6 +234,15 @@ pub fn others(metric: Metric, predicted: Predicted<'_>) -> Vec<(&'static str, f6
     }
 }
 
+/// Hits@10, 50 and 100 of links against the pairs that are none, as OGB defines them; left out where there are fewer such pairs.
+pub fn link_hits(predicted: Predicted<'_>) -> Vec<(&'static str, f64)> {
+    let scores = column(predicted, 0);
+    let of = |wanted: bool| scores.iter().filter(|(_, joined)| *joined == wanted).map(|(score, _)| *score).collect();
+    let (joined, apart): (Vec<f32>, Vec<f32>) = (of(true), of(false));
+    let all = [("hits@10", 10), ("hits@50", 50), ("hits@100", 100)];
+    all.into_iter().filter(|(_, k)| apart.len() >= *k).map(|(name, k)| (name, hits_at(k, &joined, &apart))).collect()
+}
+
 /// Share of positives that score above the K-th best negative (Hits@K of link prediction); 1 with fewer than K negatives.
 pub fn hits_at(k: usize, positives: &[f32], negatives: &[f32]) -> f64 {
     let mut sorted = negatives.to_vec();

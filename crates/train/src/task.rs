@@ -5,7 +5,7 @@ use std::path::Path;
 
 use gt_data::{Dataset, PartInfo, Parts, Schema, SplitBy, SplitPlan, Splits, make_split, usual_level};
 use gt_graph::{GraphStore, Level, TargetKind};
-use gt_models::config::{Columns, DataShape, Graph, TargetShape};
+use gt_models::config::{Columns, DataShape, Graph, TargetShape, TaskName};
 use gt_models::{Config, ModelHeader};
 use gt_nn::cpu::Edges;
 use gt_nn::{Loss, Network};
@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 
 use crate::encodings::ensure_encodings;
 use crate::error::{Result, TrainError};
+use crate::links::Links;
 use crate::metrics::Metric;
 
 /// A part of the data.
@@ -59,6 +60,8 @@ pub struct Task {
     pub graphs: GraphStore,
     /// Mean and deviation of each target in the training part; empty where targets stay as they are.
     pub scaling: Vec<(f64, f64)>,
+    /// What is predicted instead of targets, if so.
+    pub links: Option<Links>,
     split: Splits,
     /// Hash of everything that a data file holds, by which a run that goes on knows its data; empty where nothing is trained.
     pub(crate) fingerprint: String,
@@ -69,18 +72,27 @@ pub struct Task {
 /// # Errors
 /// If the data has no targets.
 pub fn shape_of(schema: &Schema) -> Result<DataShape> {
+    let target = schema.target.as_ref().ok_or_else(|| TrainError::Data("it has no targets to learn from".into()))?;
+    let columns = target.columns.iter().map(|column| column.classes).collect();
+    Ok(with_target(schema, TargetShape { level: target.level, kind: target.kind, columns }))
+}
+
+/// The shape where something else than the schema's targets may be predicted.
+fn with_target(schema: &Schema, target: TargetShape) -> DataShape {
     let columns = |features: &gt_data::FeatureSchema| Columns {
         categorical: features.vocabulary_sizes(),
         continuous: features.continuous.len(),
         multi_hot: features.multi_hot.as_ref().map(|words| words.size),
     };
-    let target = schema.target.as_ref().ok_or_else(|| TrainError::Data("it has no targets to learn from".into()))?;
-    let classes = target.columns.iter().map(|column| column.classes).collect();
-    Ok(DataShape {
-        node: columns(&schema.node),
-        edge: columns(&schema.edge),
-        target: TargetShape { level: target.level, kind: target.kind, columns: classes },
-    })
+    DataShape { node: columns(&schema.node), edge: columns(&schema.edge), target }
+}
+
+/// The shape of what a configuration predicts.
+fn shape_for(schema: &Schema, config: &Config) -> Result<DataShape> {
+    match config.data.task {
+        TaskName::Targets => shape_of(schema),
+        TaskName::Links => Ok(with_target(schema, TargetShape::link())),
+    }
 }
 
 impl Task {
@@ -89,10 +101,17 @@ impl Task {
     /// # Errors
     /// If data and configuration do not fit, or a part has no labels.
     pub fn new(dataset: &Dataset, config: &Config, cache: Option<&Path>) -> Result<Self> {
-        let mut task = Self::build(dataset, config, shape_of(dataset.schema())?, cache)?;
+        let mut task = Self::build(dataset, config, shape_for(dataset.schema(), config)?, cache)?;
+        let (split, target) = (task.split.level, task.shape.target.level);
+        if task.links.is_none() && split != Level::Graph && split != target {
+            return Err(TrainError::Data(format!(
+                "its split divides {split}s, its targets belong to {target}s; `gt data split --level` makes another one"
+            )));
+        }
         for part in [Part::Train, Part::Val] {
             if task.labels(part) == 0 {
-                return Err(TrainError::Data(format!("its part `{}` has no labels", part.name())));
+                let what = if task.links.is_some() { "edges between different nodes" } else { "labels" };
+                return Err(TrainError::Data(format!("its part `{}` has no {what}", part.name())));
             }
         }
         if config.data.standardize && task.shape.target.kind == TargetKind::Float {
@@ -108,25 +127,36 @@ impl Task {
     /// If its columns are not those that the model was trained on, or values lie beyond the model's vocabularies.
     pub fn for_model(dataset: &Dataset, header: &ModelHeader, cache: Option<&Path>) -> Result<Self> {
         check_features(dataset.schema(), dataset.graphs(), header)?;
-        check_values(&shape_of(dataset.schema())?, &header.data)?;
+        check_values(&shape_for(dataset.schema(), &header.config)?, &header.data)?;
         let mut task = Self::build(dataset, &header.config, header.data.clone(), cache)?;
         task.scaling.clone_from(&header.scaling);
         Ok(task)
     }
 
     fn build(dataset: &Dataset, config: &Config, shape: DataShape, cache: Option<&Path>) -> Result<Self> {
-        let schema = dataset.schema().clone();
-        let network = config.network(&shape)?;
+        let mut schema = dataset.schema().clone();
         let loss = config.loss(&shape)?;
-        let mut graphs = dataset.graphs().clone();
-        ensure_encodings(&mut graphs, config, cache)?;
-        let split = match dataset.split() {
-            Some(split) => split.clone(),
-            None => new_split(dataset, config)?,
+        let (mut graphs, split, links) = match config.data.task {
+            TaskName::Targets => {
+                let split = match dataset.split() {
+                    Some(split) => split.clone(),
+                    None => new_split(dataset, config, usual_level(dataset))?,
+                };
+                (dataset.graphs().clone(), split, None)
+            }
+            TaskName::Links => {
+                schema.target = None;
+                let (links, graphs) = Links::new(dataset, config)?;
+                (graphs, Splits::new(Level::Graph), Some(links))
+            }
         };
+        ensure_encodings(&mut graphs, config, cache)?;
+        let mut decided = config.clone();
+        decided.links.directed = links.as_ref().map(Links::directed).or(config.links.directed);
+        let network = decided.network(&shape)?;
         let edges = if config.model.graph == Graph::Full { Edges::Full } else { Edges::Sparse };
         let (metric, scaling, fingerprint) = (Metric::of(loss), Vec::new(), String::new());
-        Ok(Self { schema, shape, network, loss, metric, edges, graphs, scaling, split, fingerprint })
+        Ok(Self { schema, shape, network, loss, metric, edges, graphs, scaling, links, split, fingerprint })
     }
 
     /// Numbers per row that the network predicts.
@@ -136,6 +166,9 @@ impl Task {
 
     /// Graphs that hold rows of a part: all of them where nodes or edges are split.
     pub fn graphs_of(&self, part: Part) -> Vec<usize> {
+        if let Some(links) = &self.links {
+            return links.graphs_of(part, self.graphs.len());
+        }
         match self.split.level {
             Level::Graph => self.split.rows(part.name()),
             _ => (0..self.graphs.len()).collect(),
@@ -157,8 +190,11 @@ impl Task {
         PartInfo::of_all(&self.graphs, &self.schema, Some(&self.split))
     }
 
-    /// Number of labels present in a part.
+    /// Number of labels present in a part; of links, where those are predicted.
     pub fn labels(&self, part: Part) -> usize {
+        if let Some(links) = &self.links {
+            return links.count(part);
+        }
         let Some(target) = self.graphs.target() else { return 0 };
         let columns = self.shape.target.columns.len();
         self.graphs_of(part)
@@ -294,14 +330,10 @@ fn fingerprint(dataset: &Dataset) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn new_split(dataset: &Dataset, config: &Config) -> Result<Splits> {
+/// A split of a level, drawn from the configuration's seed.
+pub(crate) fn new_split(dataset: &Dataset, config: &Config, level: Level) -> Result<Splits> {
     let names = Part::ALL.map(Part::name);
     let shares = names.iter().zip(config.data.split).map(|(name, share)| ((*name).to_owned(), share)).collect();
-    let plan = SplitPlan {
-        by: SplitBy::Random,
-        parts: Parts::Shares(shares),
-        level: usual_level(dataset),
-        seed: config.data.split_seed,
-    };
+    let plan = SplitPlan { by: SplitBy::Random, parts: Parts::Shares(shares), level, seed: config.data.split_seed };
     Ok(make_split(dataset, &plan)?)
 }

@@ -158,6 +158,10 @@ impl<'a> Training<'a> {
         let mut header = ModelHeader::new(config.clone(), task.shape.clone());
         header.schema = serde_json::to_value(&task.schema).expect("a schema is plain data");
         header.scaling.clone_from(&task.scaling);
+        if let Some(links) = &task.links {
+            // What the data decided stays decided for other data.
+            header.config.links.directed = Some(links.directed());
+        }
         let mut engine = Engine::new(task.network.clone(), Isa::detect());
         initialise(&mut engine, config.train.seed);
         let mut training = Self {
@@ -280,7 +284,7 @@ impl<'a> Training<'a> {
             self.engine.set_dropout_key(train.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(self.state.steps));
             let labels = ready.labels.rows();
             let statistics = train.skip_bad_steps.then(|| running_statistics(&self.engine));
-            let loss = self.engine.train(&ready.batch, task.edges, task.loss, labels);
+            let loss = ready.train(&mut self.engine, task);
             if train.accumulate > 1 {
                 self.engine.accumulate(number % train.accumulate == 0);
             }
@@ -311,7 +315,7 @@ impl<'a> Training<'a> {
                 if stepping {
                     self.engine.step(&adam);
                 }
-                self.collected.add(task, &self.engine.outputs(), labels, loss);
+                self.collected.add(task, &ready.outputs(&self.engine), labels, loss);
             }
             if stepping {
                 self.state.steps += 1;

@@ -9,7 +9,7 @@ use anyhow::{Result, anyhow, ensure};
 use clap::Args;
 use gt_data::{Dataset, SbmSet, SbmSizes};
 use gt_models::Config;
-use gt_train::{Outcome, Report, RunDirectory, Scores, Stop, Task, Training};
+use gt_train::{Observer, Outcome, Part, Report, RunDirectory, Scores, Stop, Task, Training};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -18,6 +18,11 @@ use crate::progress::Progress;
 
 /// Train a model. Without CONFIG, --preset and --data a small CLUSTER set is made and a small model trained on it, in about a minute.
 #[derive(Args)]
+#[command(
+    after_help = "The data decides what is predicted: its targets, of graphs, nodes or edges. --set data.task=links predicts instead which nodes are joined.\n\n\
+Examples:\n  gt train --preset zinc --data zinc12k.parquet\n  gt train --data mine.jsonl --set model.layers=4 --out runs/mine\n  \
+gt train --data cora.parquet --set data.task=links --set model.layers=2 --set optimizer.lr=5e-3"
+)]
 pub struct Arguments {
     /// Configuration, TOML; `gt config show` prints a complete one
     config: Option<PathBuf>,
@@ -66,9 +71,16 @@ impl Arguments {
             Some(file) => anyhow!("{}: {e}", file.display()),
             None => e.into(),
         })?;
+        let unused_targets = task.links.is_some() && dataset.schema().target.is_some();
         drop(dataset);
         let interrupt = interrupt();
         let mut progress = Progress::new(&name, &config, &task);
+        if let Some(links) = &task.links {
+            let [train, val, test] = Part::ALL.map(|part| links.count(part));
+            let kind = if links.directed() { "directed" } else { "undirected" };
+            let ignored = if unused_targets { "; the data's targets are not used" } else { "" };
+            progress.note(&format!("{kind} links: {train} to train on, {val} and {test} held out{ignored}"));
+        }
         let training = Training::new(&task, &config, &run, &mut progress)?;
         // Only now is it known that a run can go on with it.
         run.write("config.toml", config.to_toml().as_bytes())?;

@@ -119,7 +119,7 @@ impl Buffers {
         let rows = match network.reads {
             Reads::Graphs(_) => capacity.graphs,
             Reads::Nodes => capacity.nodes,
-            Reads::Edges | Reads::Pairs => capacity.edges,
+            Reads::Edges | Reads::Pairs | Reads::Products => capacity.edges,
         };
         let batch = batch(&mut memory, &flat, capacity, task.listed)?;
         let input = inputs(&mut memory, network, &layout, &flat, data, task)?;

@@ -124,7 +124,7 @@ impl Launches {
         let level = match self.network.reads {
             Reads::Graphs(_) => 0i32,
             Reads::Nodes => 1,
-            Reads::Edges | Reads::Pairs => 2,
+            Reads::Edges | Reads::Pairs | Reads::Products => 2,
         };
         let classes = self.network.outputs() as i32;
         launch!(
@@ -268,7 +268,8 @@ impl Launches {
                 width,
                 b.head.input
             )?,
-            Reads::Nodes | Reads::Edges => {}
+            // Products are refused before.
+            Reads::Nodes | Reads::Edges | Reads::Products => {}
         }
         launch!(
             self.stream,
