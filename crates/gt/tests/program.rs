@@ -285,9 +285,10 @@ fn links_are_predicted_without_targets_and_scored_the_same_again() {
     let place = Place::new();
     place.write("rings.jsonl", &rings(false));
     let small = "--set model.layers=1 --set model.width=8 --set model.heads=2 --set train.epochs=3 --set train.batch=4";
-    let output = place.gt("train --data rings.jsonl --out other");
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("it has no targets to learn from"), "{output:?}");
+    assert!(place.refused("train --data rings.jsonl --out other").contains("it has no targets to learn from"));
+    place.write("loops.jsonl", "{\"num_nodes\": 3, \"edge_index\": [[0, 1, 2], [0, 1, 2]]}\n");
+    let complaint = place.refused("train --data loops.jsonl --set data.task=links --out other");
+    assert!(complaint.contains("loops.jsonl: "), "{complaint}");
     let output = place.gt(&format!("train --data rings.jsonl --set data.task=links --out run --json {small}"));
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let said = String::from_utf8(output.stderr).unwrap();
@@ -302,6 +303,15 @@ fn links_are_predicted_without_targets_and_scored_the_same_again() {
     }
     let model = std::fs::read(place.path("run/model.safetensors")).unwrap();
     assert!(String::from_utf8_lossy(&model[..2000]).contains(r#"\"task\":\"links\""#));
+    let report = std::fs::read_to_string(place.path("run/report.html")).unwrap();
+    let [_, val, test] = ["train", "val", "test"].map(|part| {
+        let row = report.split(&format!("<th scope=\"row\">{part}</th>")).last().unwrap();
+        row.split("<td>").skip(2).take(2).map(|cell| cell.split('<').next().unwrap().to_owned()).collect::<Vec<_>>()
+    });
+    // Held-out links against as many pairs without an edge.
+    assert!(said.contains(&format!("{} and {} held out", val[0], test[0])), "{said}");
+    assert!(val[0] == val[1] && test[0] == test[1], "{val:?} {test:?}");
+    assert!(report.contains("Prediction of undirected links") && report.contains("<th scope=\"row\">link</th>"));
     // The same data with targets: they are not used, and that is said.
     place.write("labelled.jsonl", &rings(true));
     let output = place.gt(&format!("train --data labelled.jsonl --set data.task=links --out again --json {small}"));

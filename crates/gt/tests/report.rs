@@ -113,9 +113,10 @@ fn a_real_browser_shows_reports_of_all_tasks_without_fault() {
     let Some(browser) = Browser::start() else { return say("skipped: chromium and chromedriver are not here") };
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
-    let train = |name: &str, target: &dyn Fn(usize) -> Value| {
+    let train = |line: &str, target: &dyn Fn(usize) -> Value| {
         let data = rings(folder, target);
-        let mut command = gt(folder, &format!("train --out {name} --set train.epochs=3 {SMALL} --data"));
+        let name = line.split(' ').next().unwrap();
+        let mut command = gt(folder, &format!("train --set train.epochs=3 {SMALL} --out {line} --data"));
         let output = command.arg(data).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         let file = folder.join(name).join("report.html");
@@ -133,6 +134,8 @@ fn a_real_browser_shows_reports_of_all_tasks_without_fault() {
         json!([number % 2, number % 3 / 2, if number % 5 > 0 { json!(1) } else { json!(null) }])
     });
     assert_eq!(labels["cells"], 15);
+    let links = train("links --set data.task=links", &|_| json!([0]));
+    assert_eq!((&links["points"], &links["cells"]), (&json!(0), &json!(5)));
 }
 
 /// The scalars of a run as the real TensorBoard reads them: `{tag: [[step, value], …]}`.

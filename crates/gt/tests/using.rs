@@ -466,3 +466,46 @@ fn drawings_show_every_node_and_edge_of_odd_graphs_too() {
         assert_eq!(text, std::fs::read_to_string(place.path("b.svg")).unwrap());
     }
 }
+
+#[test]
+fn edges_are_scored_as_links_with_all_edges_in_place() {
+    for (more, directed) in [("", false), ("--set model.pairs=ends", false), ("--set links.directed=true", true)] {
+        let place = Place::new();
+        let mut graphs = train(&place, "edge", &format!("--set data.task=links {more}"));
+        graphs[3]["node_feat"][0] = json!([9]);
+        let unlabelled: Vec<Value> = graphs.iter().map(|graph| without(graph, &["y", "split"])).collect();
+        place.write("new.jsonl", &lines(&unlabelled));
+        place.done("predict run --data new.jsonl --out p.jsonl");
+        let rows = jsonl(&place.path("p.jsonl"));
+        let columns: BTreeSet<&str> = rows[0].keys().map(String::as_str).collect();
+        assert_eq!(columns, BTreeSet::from(["graph", "source", "target", "link_p1", "reason"]));
+
+        let model = std::fs::read(place.path("run/model.safetensors")).unwrap();
+        let (header, mut engine) = gt_models::ModelHeader::open(&model, gt_nn::cpu::Isa::detect()).unwrap();
+        let mut store = gt_data::read(&place.path("data.jsonl")).unwrap().graphs().clone();
+        gt_train::ensure_encodings(&mut store, &header.config, None).unwrap();
+        for (at, graph) in store.iter().enumerate() {
+            let own: Vec<_> = rows.iter().filter(|row| row["graph"] == at).collect();
+            if at == 3 {
+                assert!(own[0]["link_p1"].is_null() && own[0]["reason"].as_str().unwrap().contains("not 9"), "{own:?}");
+                continue;
+            }
+            let pairs: Vec<(u32, u32)> = graph.src().iter().copied().zip(graph.dst().iter().copied()).collect();
+            let listed: Vec<_> =
+                own.iter().map(|row| (number(row, "source") as u32, number(row, "target") as u32)).collect();
+            assert_eq!(listed, pairs);
+            let mut score = |pairs| gt_train::score_pairs(&mut engine, &header.config, &store, at, pairs).unwrap();
+            let logits = score(&pairs);
+            for (row, logit) in own.iter().zip(&logits) {
+                let expected = 1.0 / (1.0 + f64::from(-logit).exp());
+                assert!((number(row, "link_p1") - expected).abs() < 1e-6, "{row:?}: {expected}");
+            }
+            let turned: Vec<(u32, u32)> = pairs.iter().map(|&(a, b)| (b, a)).collect();
+            assert_eq!(score(&turned) == logits, !directed, "graph {at} {more}");
+        }
+        place.done("embed run --data new.jsonl --out e.jsonl");
+        assert_eq!(jsonl(&place.path("e.jsonl")).len(), store.num_nodes());
+        place.done("attention run --data new.jsonl --graph 5 --out a.jsonl --layer 1 --head 1");
+        assert_eq!(jsonl(&place.path("a.jsonl")).len(), store.edge_range(5).len());
+    }
+}

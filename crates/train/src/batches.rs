@@ -47,17 +47,16 @@ impl Ready {
         let Some(pairs) = &self.pairs else {
             return engine.train(&self.batch, task.edges, task.loss, self.labels.rows());
         };
-        pairs.ask(engine);
-        engine.train(&self.batch, task.edges, task.loss, TargetRows::Class(&pairs.labels(self.labels.rows())))
+        let labels = pairs.labels(self.labels.rows());
+        pairs.ask(engine, |engine| engine.train(&self.batch, task.edges, task.loss, TargetRows::Class(&labels)))
     }
 
     /// Outputs in inference, for the rows of the labels.
     pub(crate) fn predict(&self, engine: &mut Engine<f32>, task: &Task) -> Vec<f32> {
-        if let Some(pairs) = &self.pairs {
-            pairs.ask(engine);
+        match &self.pairs {
+            Some(pairs) => pairs.merge(pairs.ask(engine, |engine| engine.predict(&self.batch, task.edges))),
+            None => engine.predict(&self.batch, task.edges),
         }
-        engine.predict(&self.batch, task.edges);
-        self.outputs(engine)
     }
 
     /// Outputs of the pass before, for the rows of the labels.

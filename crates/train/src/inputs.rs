@@ -78,9 +78,14 @@ impl Inputs {
         &self.unusable
     }
 
+    /// Numbers of the graphs that the model can take.
+    pub(crate) fn usable(&self) -> impl Iterator<Item = usize> {
+        (0..self.graphs.len()).filter(|graph| !self.unusable.contains_key(graph))
+    }
+
     /// Calls with every batch of usable graphs, in order.
     pub(crate) fn for_each(&self, mut call: impl FnMut(&GraphBatch)) -> Result<()> {
-        let usable: Vec<usize> = (0..self.graphs.len()).filter(|graph| !self.unusable.contains_key(graph)).collect();
+        let usable: Vec<usize> = self.usable().collect();
         let mut batch = GraphBatch::new();
         for graphs in usable.chunks(self.batch) {
             batch.assemble(&self.graphs, graphs).map_err(|e| TrainError::Data(e.to_string()))?;

@@ -3,11 +3,13 @@
 use gt_data::Records;
 use gt_graph::Level;
 use gt_models::ModelHeader;
+use gt_models::config::TaskName;
 use gt_nn::Loss;
 use gt_nn::cpu::Engine;
 
 use crate::error::Result;
 use crate::inputs::{Inputs, schema_of};
+use crate::links::{ends, score_pairs};
 use crate::metrics::largest;
 use crate::task::unscale;
 
@@ -18,6 +20,7 @@ use crate::task::unscale;
 /// | real numbers | one per target, with its name |
 /// | one class | the most likely class under the target's name, and `NAME_p0`, `NAME_p1`, … for the classes' probabilities |
 /// | several yes/no labels | `NAME_p1`, the probability, for each |
+/// | links | `link_p1`, the probability that the ends of each edge are joined; all edges carry messages, the one in question too |
 ///
 /// Before them stand `graph` and, for nodes, `node` or, for edges, `source` and `target`; after them `reason`. A target that bears one of these names is called
 /// `predicted_NAME`. Graphs that turn out to be unusable are noted in `inputs`.
@@ -27,7 +30,9 @@ use crate::task::unscale;
 pub fn predict(engine: &mut Engine<f32>, header: &ModelHeader, inputs: &mut Inputs) -> Result<Records> {
     let level = header.data.target.level;
     let width = engine.network().outputs();
-    let mut outputs = outputs(engine, level, inputs)?;
+    let links = header.config.data.task == TaskName::Links;
+    let mut outputs =
+        if links { link_outputs(engine, header, inputs)? } else { target_outputs(engine, level, inputs)? };
     unscale(&header.scaling, &mut outputs);
     inputs.check_results(level, &outputs, width);
     let rows = inputs.rows(level);
@@ -39,7 +44,10 @@ pub fn predict(engine: &mut Engine<f32>, header: &ModelHeader, inputs: &mut Inpu
         places.iter().map(row).collect()
     };
     let schema = schema_of(header);
-    let names: Vec<String> = schema.target.iter().flat_map(|t| &t.columns).map(|t| free_name(&t.name)).collect();
+    let names: Vec<String> = match links {
+        true => vec!["link".into()],
+        false => schema.target.iter().flat_map(|t| &t.columns).map(|t| free_name(&t.name)).collect(),
+    };
     match header.config.loss(&header.data)? {
         Loss::CrossEntropy { .. } => {
             let class = |row: usize| largest(&outputs[row * width..(row + 1) * width]);
@@ -63,7 +71,7 @@ pub fn predict(engine: &mut Engine<f32>, header: &ModelHeader, inputs: &mut Inpu
 }
 
 /// Outputs of the network for all rows of a level, `[rows, outputs]`; NaN for unusable graphs.
-fn outputs(engine: &mut Engine<f32>, level: Level, inputs: &Inputs) -> Result<Vec<f32>> {
+fn target_outputs(engine: &mut Engine<f32>, level: Level, inputs: &Inputs) -> Result<Vec<f32>> {
     let graphs = inputs.graphs();
     let width = engine.network().outputs();
     let mut all = vec![f32::NAN; graphs.rows(level) * width];
@@ -85,6 +93,18 @@ fn outputs(engine: &mut Engine<f32>, level: Level, inputs: &Inputs) -> Result<Ve
             }
         }
     })?;
+    Ok(all)
+}
+
+/// Logits of a link model for all edges, in the order of their lists; NaN for unusable graphs.
+fn link_outputs(engine: &mut Engine<f32>, header: &ModelHeader, inputs: &Inputs) -> Result<Vec<f32>> {
+    let graphs = inputs.graphs();
+    let mut all = vec![f32::NAN; graphs.rows(Level::Edge)];
+    for graph in inputs.usable() {
+        let pairs: Vec<(u32, u32)> = ends(graphs.graph(graph)).collect();
+        let logits = score_pairs(engine, &header.config, graphs, graph, &pairs)?;
+        all[graphs.edge_range(graph)].copy_from_slice(&logits);
+    }
     Ok(all)
 }
 

@@ -185,9 +185,10 @@ impl Task {
         self.split.level != Level::Graph && self.split.level == self.shape.target.level
     }
 
-    /// Sizes and targets of each part, as they are trained on.
+    /// Sizes and targets of each part, as they are trained on; of all graphs, without the held-out edges, where links are predicted.
     pub fn statistics(&self) -> Vec<(String, PartInfo)> {
-        PartInfo::of_all(&self.graphs, &self.schema, Some(&self.split))
+        let split = self.links.is_none().then_some(&self.split);
+        PartInfo::of_all(&self.graphs, &self.schema, split)
     }
 
     /// Number of labels present in a part; of links, where those are predicted.

@@ -5,15 +5,19 @@ mod support;
 use std::path::Path;
 
 use gt_data::{Dataset, RandomStream, Schema};
-use gt_graph::{FeatureLayout, FeatureRows, GraphParts, GraphStore, Layout};
+use gt_graph::{FeatureLayout, FeatureRows, GraphBatch, GraphParts, GraphStore, Layout};
 use gt_models::config::TaskName;
 use gt_models::{Config, ModelHeader};
 use gt_nn::cpu::Isa;
 use gt_train::metrics::area_under_roc;
-use gt_train::{Part, RunDirectory, Stop, Task, evaluate, score_pairs};
+use gt_train::{Observer, Part, RunDirectory, Stop, Task, Training, evaluate, score_pairs};
 use support::{file, sit};
 
 const COMMUNITIES: u32 = 4;
+
+struct Silent;
+
+impl Observer for Silent {}
 
 /// Graphs of four communities of 12 nodes: two nodes of one are joined in half of the cases, others in one of thirty. A node shows its community in three of
 /// four cases. Without targets. Directed: one community's nodes are joined to those of the next one instead, in this direction.
@@ -82,6 +86,10 @@ fn finds_communities(config: &Config) {
     assert_eq!((header.config.data.task, header.config.links.directed), (TaskName::Links, Some(false)));
     let task = Task::for_model(&dataset, &header, None).unwrap();
     assert_eq!(evaluate(&mut engine, &task, Part::Test, config.train.batch).unwrap(), *test);
+    // What was asked before does not matter to a batch of fewer nodes.
+    let mut batch = GraphBatch::new();
+    batch.assemble(&task.graphs, &[0]).unwrap();
+    assert_eq!(engine.embed(&batch, task.edges).len(), 48 * config.model.width);
     // The same from pairs asked one graph at a time, in whatever order.
     let links = task.links.as_ref().unwrap();
     let mut scores = Vec::new();
@@ -144,6 +152,19 @@ fn a_run_stopped_after_any_step_ends_with_the_same_bytes() {
             };
             assert_eq!(history(folder.path()), history(whole.path()), "{settings:?}, first stop after {first}");
         }
+    }
+}
+
+#[test]
+fn a_run_does_not_go_on_with_other_links() {
+    let (folder, config) = (tempfile::tempdir().unwrap(), config(&[]));
+    sit(&communities(10, false), &config, folder.path(), 2);
+    let run = RunDirectory::open(folder.path()).unwrap();
+    // Fewer graphs, and links of another kind, which is no change of the configuration.
+    for dataset in [communities(9, false), communities(10, true)] {
+        let task = Task::new(&dataset, &config, None).unwrap();
+        let error = Training::new(&task, &config, &run, &mut Silent).err().unwrap().to_string();
+        assert!(error.contains("the data it began with was another"), "{error}");
     }
 }
 

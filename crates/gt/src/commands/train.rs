@@ -77,8 +77,8 @@ impl Arguments {
         let mut progress = Progress::new(&name, &config, &task);
         if let Some(links) = &task.links {
             let [train, val, test] = Part::ALL.map(|part| links.count(part));
-            let kind = if links.directed() { "directed" } else { "undirected" };
             let ignored = if unused_targets { "; the data's targets are not used" } else { "" };
+            let kind = links.kind();
             progress.note(&format!("{kind} links: {train} to train on, {val} and {test} held out{ignored}"));
         }
         let training = Training::new(&task, &config, &run, &mut progress)?;

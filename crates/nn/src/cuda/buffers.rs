@@ -174,7 +174,9 @@ impl Buffers {
         let joined = network.head_streams() * d;
         let (input, dinput) = match network.reads {
             Reads::Nodes | Reads::Edges => (self.source, self.dsource),
-            _ => (self.memory.zeros::<f32>(self.rows * joined)?, self.memory.zeros::<f32>(self.rows * joined)?),
+            Reads::Graphs(_) | Reads::Pairs | Reads::Products => {
+                (self.memory.zeros::<f32>(self.rows * joined)?, self.memory.zeros::<f32>(self.rows * joined)?)
+            }
         };
         if network.reads == Reads::Graphs(Readout::Max) {
             self.largest = self.memory.zeros::<i32>(self.rows * source_width)?;

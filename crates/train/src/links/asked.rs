@@ -45,9 +45,12 @@ impl Asked {
         self.sources[..count].iter().copied().zip(self.targets[..count].iter().copied())
     }
 
-    /// Makes them what the engine is asked about.
-    pub(crate) fn ask(&self, engine: &mut Engine<f32>) {
+    /// A pass in which the engine is asked about them; what comes after it may have fewer nodes.
+    pub(crate) fn ask<T>(&self, engine: &mut Engine<f32>, pass: impl FnOnce(&mut Engine<f32>) -> T) -> T {
         engine.set_pairs(Some((&self.sources, &self.targets)));
+        let result = pass(engine);
+        engine.set_pairs(None);
+        result
     }
 
     /// Labels of all orders.
@@ -103,7 +106,6 @@ pub fn score_pairs(
     let mut asked = Asked::new(both_orders(config, directed));
     asked.extend(0, pairs);
     asked.finish();
-    asked.ask(engine);
     let edges = if config.model.graph == Graph::Full { Edges::Full } else { Edges::Sparse };
-    Ok(asked.merge(engine.predict(&batch, edges)))
+    Ok(asked.merge(asked.ask(engine, |engine| engine.predict(&batch, edges))))
 }

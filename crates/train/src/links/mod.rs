@@ -97,6 +97,11 @@ impl Links {
         self.directed
     }
 
+    /// `directed` or `undirected`.
+    pub fn kind(&self) -> &'static str {
+        if self.directed { "directed" } else { "undirected" }
+    }
+
     /// Number of links of a part.
     pub fn count(&self, part: Part) -> usize {
         self.joined[part as usize].len()
@@ -183,7 +188,8 @@ fn without(graphs: &GraphStore, ids: &[usize], pairs: &[Vec<Pair>]) -> GraphStor
     })
 }
 
-fn ends(graph: GraphRef<'_>) -> impl Iterator<Item = Pair> + Clone {
+/// Source and target of every edge, in the order of the list.
+pub(crate) fn ends(graph: GraphRef<'_>) -> impl Iterator<Item = Pair> + Clone {
     graph.src().iter().copied().zip(graph.dst().iter().copied())
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::text::{count, counted, escape, number};
+use super::text::{count, escape, number};
 use crate::metrics::{Predicted, area_under_roc, column, confusion};
 
 /// A matrix of more classes than this is a list of classes instead.
@@ -57,13 +57,13 @@ fn list(counts: &[Vec<usize>]) -> String {
 }
 
 /// Several yes/no labels per row, one line each; an output above 0 says yes.
-pub(super) fn of_labels<'n>(predicted: Predicted<'_>, names: impl Iterator<Item = &'n str>) -> String {
+pub(super) fn of_labels(predicted: Predicted<'_>, names: &[&str]) -> String {
     let mut html = String::from("<table><thead><tr><th scope=\"col\">label</th>");
     for head in ["true yes", "false yes", "true no", "false no", "ROC-AUC"] {
         let _ = write!(html, "<th scope=\"col\">{head}</th>");
     }
     html += "</tr></thead><tbody>";
-    for (at, name) in names.enumerate().take(ROWS) {
+    for (at, name) in names.iter().enumerate().take(ROWS) {
         let scores = column(predicted, at);
         let of =
             |says: bool, is: bool| count(scores.iter().filter(|(s, label)| (*s > 0.0) == says && *label == is).count());
@@ -83,9 +83,8 @@ fn more(all: usize, one: &str, plural: &str) -> String {
 }
 
 /// How much there is to count.
-pub(super) fn caption(predicted: Predicted<'_>) -> String {
-    let present = (0..predicted.target.len()).filter(|&at| predicted.target.get(at).is_some()).count();
-    counted(present, "label")
+pub(super) fn labels(predicted: Predicted<'_>) -> usize {
+    (0..predicted.target.len()).filter(|&at| predicted.target.get(at).is_some()).count()
 }
 
 #[cfg(test)]
@@ -113,10 +112,10 @@ mod tests {
         let outputs = [1.0, 2.0, -1.0, 2.0, 1.0, -3.0];
         let labels = [1, 1, 0, MISSING_CLASS, 0, 1];
         let predicted = Predicted { outputs: &outputs, width: 2, target: TargetRows::Class(&labels) };
-        let html = of_labels(predicted, ["a", "<b>"].into_iter());
+        let html = of_labels(predicted, &["a", "<b>"]);
         // 1, −1 and 1 against yes, no, no; then 2 and −3 against yes, yes.
         assert!(html.contains(">a</th><td>1</td><td>1</td><td>1</td><td>0</td><td>0.7500</td>"), "{html}");
         assert!(html.contains(">&lt;b&gt;</th><td>1</td><td>0</td><td>0</td><td>1</td><td>–</td>"), "{html}");
-        assert_eq!(caption(predicted), "5 labels");
+        assert_eq!(super::labels(predicted), 5);
     }
 }

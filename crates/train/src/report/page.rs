@@ -9,6 +9,7 @@ use super::chart::{Chart, Series};
 use super::text::{count, counted, date, duration, escape, number, rate, tenths};
 use super::{Report, confusion, of_epoch, scatter};
 use crate::evaluate::Scores;
+use crate::links::Links;
 use crate::metrics::{Forms, Metric};
 use crate::task::Part;
 use crate::training::{EpochRecord, Stop};
@@ -73,14 +74,16 @@ fn other_name(name: &str) -> String {
 /// What is learned, from what.
 fn task_line(report: &Report<'_>) -> String {
     let target = &report.task.shape.target;
-    let what = match (target.kind, report.task.metric) {
-        (TargetKind::Float, _) => format!("Regression of {}", counted(target.columns.len(), "target")),
-        (_, Metric::RocAuc) => format!("Classification by {}", counted(target.columns.len(), "yes/no label")),
-        _ => format!("Classification into {} classes", count(report.task.outputs())),
+    let (columns, level) = (target.columns.len(), target.level);
+    let what = match (&report.task.links, target.kind, report.task.metric) {
+        (Some(links), ..) => format!("Prediction of {} links", links.kind()),
+        (_, TargetKind::Float, _) => format!("Regression of {} per {level}", counted(columns, "target")),
+        (.., Metric::RocAuc) => format!("Classification by {} per {level}", counted(columns, "yes/no label")),
+        _ => format!("Classification into {} classes per {level}", count(report.task.outputs())),
     };
     let file = std::path::Path::new(&report.config.data.file).file_name().map(|name| name.to_string_lossy());
     let file = file.map_or("data made on the spot".into(), |name| format!("<code>{}</code>", escape(&name)));
-    format!("{what} per {} · {file} · seed {}", target.level, report.config.train.seed)
+    format!("{what} · {file} · seed {}", report.config.train.seed)
 }
 
 fn stop_line(stop: Stop) -> &'static str {
@@ -203,14 +206,20 @@ fn predictions(report: &Report<'_>) -> String {
         return "<p>No epoch was completed in this sitting.</p>".into();
     };
     let predicted = collected.predicted(report.task);
-    let columns =
-        report.task.schema.target.iter().flat_map(|target| &target.columns).map(|column| column.name.as_str());
+    let columns: Vec<&str> = match report.task.links {
+        Some(_) => vec!["link"],
+        None => {
+            let targets = report.task.schema.target.iter().flat_map(|target| &target.columns);
+            targets.map(|column| column.name.as_str()).collect()
+        }
+    };
     let when =
         if report.outcome.stop == Stop::Interrupted { "after the last whole epoch" } else { "by the last model" };
     let content = match (report.task.metric, predicted.target.floats()) {
         (Metric::Mae, Some(labels)) => {
             let width = predicted.width.max(1);
             let figures: String = columns
+                .into_iter()
                 .take(PLOTS)
                 .enumerate()
                 .map(|(at, name)| {
@@ -224,10 +233,11 @@ fn predictions(report: &Report<'_>) -> String {
                 if more > 0 { format!("<p class=\"quiet\">{} more</p>", counted(more, "target")) } else { "".into() };
             format!("<div class=\"charts\">{figures}</div>{more}")
         }
-        (Metric::RocAuc, _) => scrolling("Predictions", &confusion::of_labels(predicted, columns)),
+        (Metric::RocAuc, _) => scrolling("Predictions", &confusion::of_labels(predicted, &columns)),
         _ => scrolling("Predictions", &confusion::of_classes(predicted)),
     };
-    format!("<p class=\"quiet\">The {} part, {when}: {}.</p>\n{content}", part.name(), confusion::caption(predicted))
+    let labels = counted(confusion::labels(predicted), if report.task.links.is_some() { "pair" } else { "label" });
+    format!("<p class=\"quiet\">The {} part, {when}: {labels}.</p>\n{content}", part.name())
 }
 
 fn data(report: &Report<'_>) -> String {
@@ -253,7 +263,28 @@ fn data(report: &Report<'_>) -> String {
         let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
         let _ = write!(table, "<tr><th scope=\"row\">{}</th>{cells}</tr>", escape(name));
     }
-    scrolling("Sizes", &(table + "</tbody></table>")) + &targets(report, &parts)
+    let learned = match &report.task.links {
+        Some(links) => link_counts(report, links),
+        None => targets(report, &parts),
+    };
+    scrolling("Sizes", &(table + "</tbody></table>")) + &learned
+}
+
+/// What is held out, and what it is scored against.
+fn link_counts(report: &Report<'_>, links: &Links) -> String {
+    let mut table = String::from("<table><thead><tr><th scope=\"col\">part</th>");
+    for head in ["graphs", "links", "pairs without an edge"] {
+        let _ = write!(table, "<th scope=\"col\">{head}</th>");
+    }
+    table += "</tr></thead><tbody>";
+    for part in Part::ALL {
+        let graphs = report.task.graphs_of(part);
+        let apart = graphs.iter().map(|&graph| links.pairs(part, graph)[1].len()).sum();
+        let cells = [graphs.len(), links.count(part), apart].map(|cell| format!("<td>{}</td>", count(cell))).concat();
+        let _ = write!(table, "<tr><th scope=\"row\">{}</th>{cells}</tr>", part.name());
+    }
+    scrolling("Links", &(table + "</tbody></table>"))
+        + "<p class=\"quiet\">The edges above are those that the network sees: held-out ones are not among them.</p>"
 }
 
 fn targets(report: &Report<'_>, parts: &[(String, PartInfo)]) -> String {
