@@ -11,7 +11,7 @@ use gt_nn::cpu::Edges;
 
 use crate::encodings::ensure_encodings;
 use crate::error::{Result, TrainError};
-use crate::task::check_features;
+use crate::task::{check_features, edges_of};
 
 /// Graphs made ready for a model.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ impl Inputs {
             }
         }
         ensure_encodings(&mut graphs, &header.config, cache)?;
-        let edges = if header.config.model.graph == Graph::Full { Edges::Full } else { Edges::Sparse };
+        let edges = edges_of(&header.config);
         Ok(Self { graphs, edges, batch: header.config.train.batch.max(1), unusable })
     }
 

@@ -154,7 +154,7 @@ impl Task {
         let mut decided = config.clone();
         decided.links.directed = links.as_ref().map(Links::directed).or(config.links.directed);
         let network = decided.network(&shape)?;
-        let edges = if config.model.graph == Graph::Full { Edges::Full } else { Edges::Sparse };
+        let edges = edges_of(config);
         let (metric, scaling, fingerprint) = (Metric::of(loss), Vec::new(), String::new());
         Ok(Self { schema, shape, network, loss, metric, edges, graphs, scaling, links, split, fingerprint })
     }
@@ -329,6 +329,14 @@ fn fingerprint(dataset: &Dataset) -> String {
     }
     encodings.weisfeiler_lehman.iter().flatten().for_each(|role| hash.update(role.to_le_bytes()));
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Which edges attention follows.
+pub(crate) fn edges_of(config: &Config) -> Edges {
+    match config.model.graph {
+        Graph::Sparse => Edges::Sparse,
+        Graph::Full => Edges::Full,
+    }
 }
 
 /// A split of a level, drawn from the configuration's seed.

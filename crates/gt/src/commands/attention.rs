@@ -109,14 +109,7 @@ impl Arguments {
             }
             Form::Json => {
                 let text = serde_json::to_string(&self.object(&attention, &chosen))?;
-                gt_data::write_bytes(
-                    &self.out,
-                    format!(
-                        "{text}
-"
-                    )
-                    .as_bytes(),
-                )?;
+                gt_data::write_bytes(&self.out, (text + "\n").as_bytes())?;
             }
             Form::Table => table(&attention, &chosen).write(&self.out)?,
         }

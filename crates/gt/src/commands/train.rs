@@ -258,7 +258,7 @@ fn fresh(name: &str, seed: u64) -> PathBuf {
 /// `timeout` and some schedulers signal a process and then its group: signals this close together are one.
 const ONE_SIGNAL: Duration = Duration::from_secs(1);
 
-/// Becomes true at SIGINT or SIGTERM; a second signal ends the program at once.
+/// Becomes true at SIGINT, SIGTERM or SIGHUP; a second signal ends the program at once.
 fn interrupt() -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
     let raised = Arc::clone(&flag);

@@ -3,6 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 
+use gt_train::escape;
+
 use super::layout::layout;
 
 /// More nodes than this are no picture.
@@ -74,7 +76,7 @@ impl Picture<'_> {
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" height=\"{height:.0}\" \
              role=\"img\">\n<title>{0}</title>\n<style>{STYLE}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"var(--ground)\"/>\n\
              <text class=\"t\" x=\"{MARGIN}\" y=\"28\">{0}</text>\n<g transform=\"translate({shift:.1} 0)\">\n",
-            escaped(&self.title)
+            escape(&self.title)
         );
         self.bonds(&mut out, &places);
         self.arrows(&mut out, &places, most);
@@ -126,7 +128,7 @@ impl Picture<'_> {
             let category = self.categories.map(|(_, values)| values[node]);
             let (fill, ink) = category.map_or(("var(--node)", "#fff"), colour);
             let about = category
-                .map_or(String::new(), |value| format!(": {} {value}", escaped(self.categories.map_or("", |c| c.0))));
+                .map_or(String::new(), |value| format!(": {} {value}", escape(self.categories.map_or("", |c| c.0))));
             let _ = writeln!(
                 out,
                 "<g><title>node {node}{about}</title><circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{RADIUS}\" fill=\"{fill}\"/>\
@@ -168,7 +170,7 @@ impl Picture<'_> {
         let mut kinds: Vec<u32> = values.to_vec();
         kinds.sort_unstable();
         kinds.dedup();
-        let _ = writeln!(out, "<text class=\"s\" x=\"{MARGIN}\" y=\"{:.1}\">{}</text>", y + 4.0, escaped(name));
+        let _ = writeln!(out, "<text class=\"s\" x=\"{MARGIN}\" y=\"{:.1}\">{}</text>", y + 4.0, escape(name));
         let mut x = MARGIN + 6.5 * name.chars().count() as f64 + 12.0;
         for &kind in kinds.iter().take(MOST_LISTED) {
             let _ = writeln!(
@@ -264,8 +266,4 @@ fn shifted(point: [f64; 2], to: [f64; 2], by: f64) -> [f64; 2] {
 
 fn colour(category: u32) -> (&'static str, &'static str) {
     COLOURS[category as usize % COLOURS.len()]
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -2,12 +2,13 @@
 
 use gt_graph::{GraphBatch, GraphStore, TargetRows};
 use gt_models::Config;
-use gt_models::config::{Graph, Pairs, TaskName};
-use gt_nn::cpu::{Edges, Engine};
+use gt_models::config::{Pairs, TaskName};
+use gt_nn::cpu::Engine;
 
 use super::is_symmetric;
 use super::pairs::Pair;
 use crate::error::{Result, TrainError};
+use crate::task::edges_of;
 
 /// Pairs that a network is asked about, by the batch's node numbers; where asked for in both orders, the reversed ones behind the others.
 #[derive(Clone, Debug)]
@@ -106,6 +107,5 @@ pub fn score_pairs(
     let mut asked = Asked::new(both_orders(config, directed));
     asked.extend(0, pairs);
     asked.finish();
-    let edges = if config.model.graph == Graph::Full { Edges::Full } else { Edges::Sparse };
-    Ok(asked.merge(asked.ask(engine, |engine| engine.predict(&batch, edges))))
+    Ok(asked.merge(asked.ask(engine, |engine| engine.predict(&batch, edges_of(config)))))
 }

@@ -18,6 +18,8 @@ mod page;
 mod scatter;
 mod text;
 
+pub use text::escape;
+
 use gt_models::Config;
 
 use crate::error::Result;

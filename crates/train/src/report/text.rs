@@ -1,7 +1,7 @@
 //! Numbers, dates and escaped text.
 
-/// Text that cannot become markup, within an element or a quoted attribute.
-pub(super) fn escape(text: &str) -> String {
+/// Text that cannot become markup in HTML or SVG, within an element or a quoted attribute.
+pub fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
@@ -10,8 +10,10 @@ pub(super) fn escape(text: &str) -> String {
             '>' => safe.push_str("&gt;"),
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
-            // Such characters are not allowed in HTML, and terminals may act on them.
-            control if control.is_control() && !control.is_whitespace() => safe.push('\u{fffd}'),
+            '\t' | '\n' | '\r' => safe.push(letter),
+            // Such characters are not allowed in XML, and terminals may act on them.
+            '\u{fffe}' | '\u{ffff}' => safe.push('\u{fffd}'),
+            control if control.is_control() => safe.push('\u{fffd}'),
             other => safe.push(other),
         }
     }
