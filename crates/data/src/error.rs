@@ -70,6 +70,15 @@ impl DataError {
         Self::File { path: path.into(), message: message.into() }
     }
 
+    /// What is wrong with a graph, without its number, if it is one graph that is wrong.
+    pub(crate) fn of_graph(&self) -> Option<String> {
+        match self {
+            Self::Graph { source, .. } => Some(source.to_string()),
+            Self::Value { column, message, .. } => Some(format!("column `{column}`: {message}")),
+            _ => None,
+        }
+    }
+
     pub(crate) fn io(path: &Path, source: std::io::Error) -> Self {
         Self::Io { path: path.into(), source }
     }

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use crate::dataset::Dataset;
 use crate::error::{DataError, Result};
+use crate::lenient::{Lenient, Readable};
 use crate::scalar::Scalar;
+use crate::schema::Schema;
 use crate::tables::{self, TableMapping, TablePaths};
 use crate::{jsonl, parquet};
 
@@ -47,10 +49,25 @@ impl Format {
 /// # Errors
 /// With file, graph, column and value of whatever is wrong.
 pub fn read(path: &Path) -> Result<Dataset> {
+    read_with(path, None)
+}
+
+/// Reads graphs that something is to be predicted for, leaving targets and split aside. A graph that does not hold together (a value that is not finite, an edge to
+/// nowhere, a damaged line of JSON) is only noted. `expected` are the columns of the model's data; they decide where a file without a schema leaves a choice.
+///
+/// # Errors
+/// If the file as a whole cannot be read.
+pub fn read_leniently(path: &Path, expected: &Schema) -> Result<Readable> {
+    let mut lenient = Lenient::new(expected);
+    let dataset = read_with(path, Some(&mut lenient))?;
+    Ok(Readable { dataset, unusable: lenient.unusable })
+}
+
+fn read_with(path: &Path, lenient: Option<&mut Lenient>) -> Result<Dataset> {
     match Format::of(path)? {
-        Format::Parquet => parquet::read(path),
-        Format::JsonLines => jsonl::read(path),
-        Format::Tables => tables::read_tables(&TablePaths::beside(path)?, &TableMapping::default()),
+        Format::Parquet => parquet::read(path, lenient),
+        Format::JsonLines => jsonl::read(path, lenient),
+        Format::Tables => tables::read_with(&TablePaths::beside(path)?, &TableMapping::default(), lenient),
     }
 }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use gt_graph::{GraphStore, Level, TargetKind};
 use serde::Serialize;
 
-use crate::dataset::Dataset;
-use crate::schema::{FeatureSchema, TargetSchema, Vocabulary};
+use crate::dataset::{Dataset, Splits};
+use crate::schema::{FeatureSchema, Schema, TargetSchema, Vocabulary};
 
 /// Statistics of a data set; serialises as what `gt data info --json` prints.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -169,7 +169,7 @@ impl Info {
             widths.insert(crate::columns::WL_PE, roles.iter().map(|&r| r as usize + 1).max().unwrap_or(0));
         }
         Self {
-            splits: parts(dataset),
+            splits: PartInfo::of_all(store, schema, dataset.split()),
             split_level: dataset.split().map(|s| s.level),
             node_vocab: schema.node.vocabulary_sizes(),
             edge_vocab: schema.edge.vocabulary_sizes(),
@@ -186,32 +186,36 @@ impl Info {
     }
 }
 
-fn parts(dataset: &Dataset) -> Vec<(String, PartInfo)> {
-    let store = dataset.graphs();
-    let all: Vec<usize> = (0..store.len()).collect();
-    match dataset.split() {
-        None => vec![("all".into(), part(dataset, &all, None))],
-        Some(split) if split.level == Level::Graph => {
-            split.names.iter().map(|name| (name.clone(), part(dataset, &split.rows(name), None))).collect()
+impl PartInfo {
+    /// Statistics per part of a split, in its order; `all` where there is none.
+    pub fn of_all(store: &GraphStore, schema: &Schema, split: Option<&Splits>) -> Vec<(String, PartInfo)> {
+        let all: Vec<usize> = (0..store.len()).collect();
+        match split {
+            None => vec![("all".into(), part(store, schema, &all, None))],
+            Some(split) if split.level == Level::Graph => {
+                split.names.iter().map(|name| (name.clone(), part(store, schema, &split.rows(name), None))).collect()
+            }
+            // The graphs belong to every part; what differs is whose labels count.
+            Some(split) => split
+                .names
+                .iter()
+                .enumerate()
+                .map(|(code, name)| {
+                    let member = |row: usize| split.codes[row] as usize == code;
+                    let mut info = part(store, schema, &all, Some((split.level, &member)));
+                    let count = split.codes.iter().filter(|c| **c as usize == code).count();
+                    *if split.level == Level::Node { &mut info.nodes } else { &mut info.edges } = count;
+                    (name.clone(), info)
+                })
+                .collect(),
         }
-        // The graphs belong to every part; what differs is whose labels count.
-        Some(split) => split
-            .names
-            .iter()
-            .enumerate()
-            .map(|(code, name)| {
-                let member = |row: usize| split.codes[row] as usize == code;
-                let mut info = part(dataset, &all, Some((split.level, &member)));
-                let count = split.codes.iter().filter(|c| **c as usize == code).count();
-                *if split.level == Level::Node { &mut info.nodes } else { &mut info.edges } = count;
-                (name.clone(), info)
-            })
-            .collect(),
     }
 }
 
-fn part(dataset: &Dataset, graphs: &[usize], member: Option<(Level, &dyn Fn(usize) -> bool)>) -> PartInfo {
-    let store = dataset.graphs();
+/// Which rows of a level count.
+type Member<'a> = Option<(Level, &'a dyn Fn(usize) -> bool)>;
+
+fn part(store: &GraphStore, schema: &Schema, graphs: &[usize], member: Member<'_>) -> PartInfo {
     let mut info = PartInfo {
         graphs: graphs.len(),
         nodes_min: usize::MAX,
@@ -256,7 +260,7 @@ fn part(dataset: &Dataset, graphs: &[usize], member: Option<(Level, &dyn Fn(usiz
         *smallest = if *smallest == usize::MAX { 0 } else { *smallest };
     }
     info.nodes_histogram = Histogram::new(&sizes);
-    info.targets = targets(dataset, graphs, member);
+    info.targets = targets(store, schema, graphs, member);
     info
 }
 
@@ -274,9 +278,8 @@ fn edge_oddities(src: &[u32], dst: &[u32]) -> (usize, bool) {
     (repeated, directed)
 }
 
-fn targets(dataset: &Dataset, graphs: &[usize], member: Option<(Level, &dyn Fn(usize) -> bool)>) -> Vec<TargetInfo> {
-    let store = dataset.graphs();
-    let (Some(schema), Some(values)) = (&dataset.schema().target, store.target()) else { return Vec::new() };
+fn targets(store: &GraphStore, schema: &Schema, graphs: &[usize], member: Member<'_>) -> Vec<TargetInfo> {
+    let (Some(schema), Some(values)) = (&schema.target, store.target()) else { return Vec::new() };
     let columns = schema.columns.len();
     let member = member.filter(|(level, _)| *level == schema.level).map(|(_, member)| member);
     let rows =

@@ -19,7 +19,7 @@ const KNOWN: [Known; 1] = [Known { graphs: 12_000, content: ZINC_12K, node_vocab
 /// Content of ZINC-12k in benchmark order.
 pub(crate) const ZINC_12K: &str = "de17b230e033546e55dd8987cbaf4e8cb4b85457033dfc825e380bb92db2bfec";
 
-/// SHA-256 of sizes, edges, categorical features and targets of all graphs, as a hexadecimal string.
+/// SHA-256 of sizes, edges, features and targets (where there are any) of all graphs, as a hexadecimal string.
 ///
 /// It does not depend on the file format, on column names or on anything carried along.
 pub fn content_hash(graphs: &GraphStore) -> String {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use gt_graph::Level;
+use gt_graph::{GraphStore, Level};
 
 use crate::dataset::{Dataset, Splits};
 use crate::error::{DataError, Result};
@@ -53,14 +53,15 @@ pub fn usual_level(dataset: &Dataset) -> Level {
 /// Makes a split.
 ///
 /// Within each stratum (or over all groups, largest first) rows are shuffled and dealt so that every part gets its share,
-/// rounded to whole rows by largest remainder.
+/// rounded to whole rows by largest remainder. Edges between the same two nodes, in whatever direction, go to the same part: one of them would tell of the
+/// other; shares then count such pairs.
 ///
 /// # Errors
 /// If the plan does not fit the data: shares that do not add up, an unknown column, more folds than rows.
 ///
 /// ```
 /// use gt_data::{Parts, SbmSet, SbmSizes, SplitBy, SplitPlan, make_split};
-/// use gt_graph::Level;
+/// use gt_graph::{GraphStore, Level};
 ///
 /// let set = SbmSet::Cluster.generate(1, SbmSizes { train: 10, val: 0, test: 0 })?;
 /// let plan = SplitPlan { by: SplitBy::Random, parts: Parts::Folds(5), level: Level::Graph, seed: 7 };
@@ -73,16 +74,24 @@ pub fn make_split(dataset: &Dataset, plan: &SplitPlan) -> Result<Splits> {
     let (names, shares) = parts(&plan.parts, rows, plan.level)?;
     let mut random = Stream::new(plan.seed, DOMAIN_SPLIT, 0);
     let mut codes = vec![0u16; rows];
+    let first = match plan.level {
+        Level::Edge => first_of_pairs(dataset.graphs()),
+        Level::Graph | Level::Node => (0..rows).collect(),
+    };
+    let leads = |row: &usize| first[*row] == *row;
     match &plan.by {
-        SplitBy::Random => deal(&mut (0..rows).collect::<Vec<_>>(), &shares, &mut random, &mut codes),
+        SplitBy::Random => deal(&mut (0..rows).filter(leads).collect::<Vec<_>>(), &shares, &mut random, &mut codes),
         SplitBy::Stratified => {
-            let mut strata = strata(dataset, plan.level)?;
-            strata.iter_mut().for_each(|stratum| deal(stratum, &shares, &mut random, &mut codes));
+            for mut stratum in strata(dataset, plan.level)? {
+                stratum.retain(leads);
+                deal(&mut stratum, &shares, &mut random, &mut codes);
+            }
         }
         SplitBy::Group(column) => {
             deal_groups(groups(dataset, plan.level, column)?, rows, &shares, &mut random, &mut codes)
         }
     }
+    (0..rows).for_each(|row| codes[row] = codes[first[row]]);
     let split = Splits { level: plan.level, names, codes };
     if let Some(empty) = (0..split.names.len()).find(|&part| !split.codes.contains(&(part as u16))) {
         return Err(DataError::Request(format!(
@@ -118,6 +127,23 @@ fn parts(parts: &Parts, rows: usize, level: Level) -> Result<(Vec<String>, Vec<f
             Ok(shares.iter().cloned().unzip())
         }
     }
+}
+
+/// For each edge, over all graphs, the first one that joins the same two nodes.
+fn first_of_pairs(graphs: &GraphStore) -> Vec<usize> {
+    let mut first: Vec<usize> = (0..graphs.num_edges()).collect();
+    for (graph, start) in graphs.iter().zip(graphs.edge_offsets()) {
+        let ends = |edge: usize| {
+            let (a, b) = (graph.src()[edge], graph.dst()[edge]);
+            (a.min(b), a.max(b))
+        };
+        let mut order: Vec<usize> = (0..graph.num_edges()).collect();
+        order.sort_by_key(|&edge| (ends(edge), edge));
+        for same in order.chunk_by(|&a, &b| ends(a) == ends(b)) {
+            same.iter().for_each(|edge| first[start + edge] = start + same[0]);
+        }
+    }
+    first
 }
 
 /// Shuffles rows and gives each part its share.

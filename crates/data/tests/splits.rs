@@ -109,6 +109,33 @@ fn one_graph_is_split_by_its_nodes() {
 }
 
 #[test]
+fn both_directions_of_an_edge_go_to_the_same_part() {
+    let shape = Shape {
+        graphs: 4,
+        largest: 30,
+        node: (0, 0, false),
+        edge: (0, 0, false),
+        target: Some((Level::Edge, TargetKind::Class, 1)),
+        split: None,
+        encodings: false,
+    };
+    let sbm = SbmSet::Cluster.generate(2, SbmSizes { train: 1, val: 0, test: 0 }).unwrap();
+    for (set, by) in
+        [(make(&shape, 5), SplitBy::Stratified), (make(&shape, 6), SplitBy::Random), (sbm, SplitBy::Random)]
+    {
+        let split = make_split(&set, &SplitPlan { level: Level::Edge, ..plan(by, shares()) }).unwrap();
+        let mut parts: HashMap<(usize, u32, u32), &str> = HashMap::new();
+        for (id, graph) in set.graphs().iter().enumerate() {
+            for (row, (&a, &b)) in set.graphs().edge_range(id).zip(graph.src().iter().zip(graph.dst())) {
+                assert_eq!(*parts.entry((id, a.min(b), a.max(b))).or_insert(split.name(row)), split.name(row));
+            }
+        }
+        let val = parts.values().filter(|name| **name == "val").count() as f64;
+        assert!((val - 0.1 * parts.len() as f64).abs() <= 5.0, "{val} of {}", parts.len());
+    }
+}
+
+#[test]
 fn impossible_plans_are_refused_with_a_reason() {
     let set = labelled(5, TargetKind::Float);
     let refuse = |by, parts| make_split(&set, &plan(by, parts)).unwrap_err().to_string();

@@ -197,16 +197,7 @@ impl GraphBatch {
                     Level::Graph | Level::Node => table.extend(&rows),
                 }
             }
-            let nodes = store.node_range(id);
-            let (own, all) = (&mut self.encodings, store.encodings());
-            for (own, all) in [(&mut own.laplacian, &all.laplacian), (&mut own.random_walk, &all.random_walk)] {
-                if let (Some(own), Some(all)) = (own, all) {
-                    own.values.extend_from_slice(all.rows(nodes.clone()));
-                }
-            }
-            if let (Some(own), Some(all)) = (&mut own.weisfeiler_lehman, &all.weisfeiler_lehman) {
-                own.extend_from_slice(&all[nodes]);
-            }
+            self.encodings.extend(store.encodings(), store.node_range(id));
         }
     }
 

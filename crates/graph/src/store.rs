@@ -269,6 +269,30 @@ impl GraphStore {
         Ok(())
     }
 
+    /// The graphs `ids` without targets and with those edges only that `keep` (told the place of the graph in `ids` and that of the
+    /// edge in its list) asks for.
+    /// Encodings go along as they are; whoever takes edges away for good computes them anew.
+    ///
+    /// # Panics
+    /// If an id is not smaller than `len()`.
+    pub fn with_edges(&self, ids: &[usize], keep: impl Fn(usize, usize) -> bool) -> GraphStore {
+        let mut store = GraphStore::new(Layout { target: None, ..self.layout.clone() });
+        let mut encodings = self.encodings.emptied();
+        for (place, &id) in ids.iter().enumerate() {
+            let graph = self.graph(id);
+            let kept: Vec<usize> = (0..graph.num_edges()).filter(|&edge| keep(place, edge)).collect();
+            store.src.extend(kept.iter().map(|&edge| graph.src[edge]));
+            store.dst.extend(kept.iter().map(|&edge| graph.dst[edge]));
+            store.node_offsets.push(store.num_nodes() + graph.num_nodes);
+            store.edge_offsets.push(store.src.len());
+            store.node.extend(&graph.node);
+            store.edge.extend_permuted(&graph.edge, kept.iter().copied());
+            encodings.extend(&self.encodings, self.node_range(id));
+        }
+        store.encodings = encodings;
+        store
+    }
+
     /// Targets of all graphs, one after the other.
     pub fn target(&self) -> Option<TargetRows<'_>> {
         let table = self.target.as_ref()?;

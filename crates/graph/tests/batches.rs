@@ -135,6 +135,42 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
     #[test]
+    fn kept_edges_keep_their_features_and_nodes_everything(layout in layouts(), samples in samples(), encoded in any::<bool>()) {
+        let unlabelled = Layout { target: None, ..layout.clone() };
+        let all = store(&layout, &samples, encoded);
+        let ids: Vec<usize> = (0..all.len()).rev().collect();
+        let turned: Vec<Sample> = samples.iter().rev().cloned().collect();
+        let whole = all.with_edges(&ids, |_, _| true);
+        prop_assert!(whole.iter().eq(store(&unlabelled, &turned, false).iter()));
+        for (place, &id) in ids.iter().enumerate() {
+            let (own, nodes) = (whole.node_range(place), all.node_range(id));
+            let (found, expected) = (whole.encodings(), all.encodings());
+            prop_assert_eq!(found.laplacian.is_some(), encoded);
+            if let (Some(found), Some(expected)) = (&found.laplacian, &expected.laplacian) {
+                prop_assert_eq!(found.rows(own.clone()), expected.rows(nodes.clone()));
+            }
+            if let (Some(found), Some(expected)) = (&found.weisfeiler_lehman, &expected.weisfeiler_lehman) {
+                prop_assert_eq!(&found[own], &expected[nodes]);
+            }
+        }
+        // Every other edge.
+        let half = all.with_edges(&ids, |_, edge| edge % 2 == 1);
+        for (found, &id) in half.iter().zip(&ids) {
+            let graph = all.graph(id);
+            let odd = |list: &[u32], width: usize| -> Vec<u32> {
+                list.chunks(width.max(1)).skip(1).step_by(2).flatten().copied().collect()
+            };
+            prop_assert_eq!(found.src(), odd(graph.src(), 1));
+            prop_assert_eq!(found.dst(), odd(graph.dst(), 1));
+            prop_assert_eq!(found.node(), graph.node());
+            prop_assert_eq!(found.edge().categorical, odd(graph.edge().categorical, layout.edge.categorical));
+            if let (Some(found), Some(all)) = (found.edge().multi_hot, graph.edge().multi_hot) {
+                prop_assert!((0..found.rows()).all(|row| found.row(row) == all.row(2 * row + 1)));
+            }
+        }
+    }
+
+    #[test]
     fn batch_then_split_is_the_identity(layout in layouts(), samples in samples(), encoded in any::<bool>()) {
         let store = store(&layout, &samples, encoded);
         let mut batch = GraphBatch::new();

@@ -3,6 +3,7 @@
 mod commands;
 mod console;
 mod device;
+mod drawing;
 mod progress;
 mod threads;
 

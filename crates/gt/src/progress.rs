@@ -1,10 +1,12 @@
 //! What one sees of a training: bars on a terminal, a line per epoch otherwise.
 
+use std::fmt::Write;
 use std::io::IsTerminal;
+use std::time::Duration;
 
 use gt_models::Config;
 use gt_train::{EpochRecord, Observer, Task};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
 /// Shows a training on standard error.
 pub struct Progress {
@@ -13,17 +15,35 @@ pub struct Progress {
     metric: &'static str,
     graphs: usize,
     epochs: usize,
+    epoch: Epoch,
+    /// The last whole epoch.
+    last: Option<EpochRecord>,
+    /// Epochs of this sitting, and their seconds.
+    sitting: (usize, f64),
+}
+
+/// The epoch under way.
+#[derive(Default)]
+struct Epoch {
+    lr: f64,
+    batches: usize,
+    losses: f64,
 }
 
 impl Progress {
     /// For a run.
     pub fn new(name: &str, config: &Config, task: &Task) -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let style = ProgressStyle::with_template("{msg}  {bar:24} {pos}/{len} batches, {per_sec}, {eta} left");
-            ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-        });
-        let (metric, graphs) = (task.metric.name(), task.graphs.len());
-        Self { bar, name: name.to_owned(), metric, graphs, epochs: config.train.epochs }
+        let bar = std::io::stderr().is_terminal().then(|| ProgressBar::new(0).with_style(style()));
+        Self {
+            bar,
+            name: name.to_owned(),
+            metric: task.metric.name(),
+            graphs: task.graphs.len(),
+            epochs: config.train.epochs,
+            epoch: Epoch::default(),
+            last: None,
+            sitting: (0, 0.0),
+        }
     }
 
     /// Before the first epoch.
@@ -44,21 +64,55 @@ impl Progress {
             None => eprintln!("{text}"),
         }
     }
+
+    /// Beside the bar: loss in training and validation, metric in validation, learning rate, time of the epochs left. Narrow terminals cut the end off.
+    fn message(&self) -> String {
+        let Epoch { lr, batches, losses } = self.epoch;
+        let mut text = format!("loss {:.4}", losses / batches.max(1) as f64);
+        if let Some(last) = &self.last {
+            let metric = last.val.metric.paper;
+            let digits = if metric.abs() < 10.0 { 4 } else { 2 };
+            let _ = write!(text, "/{:.4} {} {metric:.digits$}", last.val.loss.paper, self.metric);
+        }
+        let _ = write!(text, " lr {lr:.1e}");
+        if let (Some(last), (done @ 1.., seconds)) = (&self.last, self.sitting) {
+            let left = seconds / done as f64 * self.epochs.saturating_sub(last.epoch) as f64;
+            let _ = write!(text, ", {} at most", HumanDuration(Duration::from_secs_f64(left.min(1e9))));
+        }
+        text
+    }
+}
+
+fn style() -> ProgressStyle {
+    let rate = |state: &ProgressState, out: &mut dyn Write| {
+        let _ = write!(out, "{:.1}/s", state.per_sec());
+    };
+    let style = ProgressStyle::with_template("{prefix} {bar:8} {pos}/{len} {rate} {eta} {wide_msg}");
+    style.unwrap_or_else(|_| ProgressStyle::default_bar()).with_key("rate", rate)
 }
 
 impl Observer for Progress {
-    fn batch(&mut self, epoch: usize, done: usize, all: usize, loss: f64) {
+    fn begin(&mut self, epoch: usize, lr: f64) {
+        self.epoch = Epoch { lr, ..Epoch::default() };
         if let Some(bar) = &self.bar {
-            if done <= 1 {
-                bar.reset();
-                bar.set_length(all as u64);
-            }
+            bar.reset();
+            bar.set_prefix(format!("epoch {epoch}/{}", self.epochs));
+        }
+    }
+
+    fn batch(&mut self, _: usize, done: usize, all: usize, loss: f64) {
+        self.epoch.batches += 1;
+        self.epoch.losses += loss;
+        if let Some(bar) = &self.bar {
+            bar.set_length(all as u64);
             bar.set_position(done as u64);
-            bar.set_message(format!("epoch {epoch}, loss {loss:.4}"));
+            bar.set_message(self.message());
         }
     }
 
     fn epoch(&mut self, record: &EpochRecord) {
+        self.sitting = (self.sitting.0 + 1, self.sitting.1 + record.seconds);
+        self.last = Some(record.clone());
         let test = record.test.as_ref().map_or(String::new(), |test| format!("  test {:.4}", test.metric.paper));
         self.say(&format!(
             "epoch {:4}  lr {:.1e}  loss {:.4} / {:.4}  {} {:.4} / {:.4}{test}  {:.1} s",
@@ -75,5 +129,48 @@ impl Observer for Progress {
 
     fn note(&mut self, text: &str) {
         self.say(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gt_train::Scores;
+    use gt_train::metrics::Forms;
+
+    #[test]
+    fn the_bar_tells_losses_metric_rate_and_the_time_left() {
+        let mut progress = Progress {
+            bar: None,
+            name: "run".into(),
+            metric: "mae",
+            graphs: 3,
+            epochs: 11,
+            epoch: Epoch::default(),
+            last: None,
+            sitting: (0, 0.0),
+        };
+        progress.begin(1, 7e-4);
+        progress.batch(1, 1, 2, 0.5);
+        progress.batch(1, 2, 2, 0.25);
+        assert_eq!(progress.message(), "loss 0.3750 lr 7.0e-4");
+        let scores = |value: f64| {
+            let both = Forms { paper: value, exact: value };
+            Scores { loss: both, metric: Forms { paper: value + 1.0, ..both }, others: [].into() }
+        };
+        progress.epoch(&EpochRecord {
+            epoch: 1,
+            lr: 7e-4,
+            train: scores(0.375),
+            val: scores(0.5),
+            test: None,
+            train_seconds: 5.0,
+            seconds: 6.0,
+            time: 0.0,
+        });
+        progress.begin(2, 3.5e-4);
+        progress.batch(2, 1, 2, 0.125);
+        let expected = "loss 0.1250/0.5000 mae 1.5000 lr 3.5e-4, 60 seconds at most";
+        assert_eq!(progress.message(), expected);
     }
 }

@@ -137,7 +137,7 @@ fn graphs() -> String {
     (0..40).map(graph).collect()
 }
 
-/// What a run leaves, without how long it took.
+/// What a run leaves, without when it was and how long it took.
 #[derive(PartialEq)]
 struct Left {
     model: Vec<u8>,
@@ -150,7 +150,7 @@ impl Left {
         let text = fs::read_to_string(run.join("metrics.jsonl")).unwrap();
         let record = |line: &str| {
             let mut record: Value = serde_json::from_str(line).unwrap();
-            for key in ["seconds", "train_seconds"] {
+            for key in ["seconds", "train_seconds", "time"] {
                 assert!(record.as_object_mut().unwrap().remove(key).is_some());
             }
             record

@@ -1,54 +1,12 @@
 //! The program as a user calls it: output, exit codes, files that appear or do not.
 
+mod support;
+
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
-
-struct Place(tempfile::TempDir);
-
-impl Place {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.path(name), text).unwrap();
-    }
-
-    /// Runs `gt` in this folder.
-    fn gt(&self, line: &str) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_gt")).args(line.split_whitespace()).current_dir(&self.0).output().unwrap()
-    }
-
-    fn done(&self, line: &str) -> String {
-        let output = self.gt(line);
-        assert_eq!(output.status.code(), Some(0), "gt {line}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    /// The complaint of a call that must fail with exit code 2 and leave the folder as it was.
-    fn refused(&self, line: &str) -> String {
-        let before = self.files();
-        let output = self.gt(line);
-        assert_eq!(output.status.code(), Some(2), "gt {line}");
-        assert_eq!(self.files(), before, "gt {line} left something behind");
-        let text = String::from_utf8(output.stderr).unwrap();
-        assert!(!text.contains("panicked"), "{text}");
-        text
-    }
-
-    fn files(&self) -> Vec<String> {
-        let mut names: Vec<String> =
-            std::fs::read_dir(&self.0).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-}
+use support::Place;
 
 fn shared(file: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared").join(file);
@@ -283,4 +241,84 @@ fn a_run_trains_is_refused_twice_and_scores_the_same_again() {
     place.write("mine.toml", &shown);
     assert_eq!(place.done("config check mine.toml"), "the configuration is fine\n");
     assert!(place.refused("config check mine.toml --set model.heads=3").contains("3 heads do not divide the width 80"));
+}
+
+/// Twelve rings with chords, every edge in both directions; nodes are of two kinds, and an edge's class is whether its ends are of one.
+fn rings(targets: bool) -> String {
+    let mut lines = String::new();
+    for ring in 0..12 {
+        let n = 12 + ring % 5;
+        let kinds: Vec<usize> = (0..n).map(|v| (v * v + ring) % 3 % 2).collect();
+        let edges = (0..n).flat_map(|v| [(v, (v + 1) % n), (v, (v + 3) % n)]).flat_map(|(a, b)| [(a, b), (b, a)]);
+        let (src, dst): (Vec<usize>, Vec<usize>) = edges.unzip();
+        let features: Vec<[usize; 1]> = kinds.iter().map(|kind| [*kind]).collect();
+        let mut record = serde_json::json!({"num_nodes": n, "node_feat": features, "edge_index": [src, dst]});
+        if targets {
+            let same = src.iter().zip(&dst).map(|(a, b)| usize::from(kinds[*a] == kinds[*b]));
+            record["y"] = same.collect::<Vec<_>>().into();
+        }
+        lines += &format!("{record}\n");
+    }
+    lines
+}
+
+#[test]
+fn edges_are_classified_by_what_the_file_says_of_them() {
+    let place = Place::new();
+    place.write("rings.jsonl", &rings(true));
+    let small = "--set model.layers=1 --set model.width=16 --set model.heads=2 --set train.epochs=40 --set train.batch=2 --set optimizer.lr=1e-2";
+    let line = place.done(&format!("train --data rings.jsonl --out run --json {small}"));
+    let result: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(result["metric"], "accuracy");
+    assert!(result["last"]["test"]["exact"].as_f64().unwrap() > 95.0, "{result}");
+    let scores: Value = serde_json::from_str(&place.done("eval run --json")).unwrap();
+    assert_eq!(scores["exact"], result["last"]["test"]["exact"]);
+    // One graph with a split of its own edges, made beforehand.
+    place.write("one.jsonl", rings(true).lines().next().unwrap());
+    place.done("data split one.jsonl --level edge --out one.parquet");
+    place.done(&format!("train --data one.parquet --out one --json {small}"));
+    assert!(place.done("eval one").contains("accuracy"));
+}
+
+#[test]
+fn links_are_predicted_without_targets_and_scored_the_same_again() {
+    let place = Place::new();
+    place.write("rings.jsonl", &rings(false));
+    let small = "--set model.layers=1 --set model.width=8 --set model.heads=2 --set train.epochs=3 --set train.batch=4";
+    assert!(place.refused("train --data rings.jsonl --out other").contains("it has no targets to learn from"));
+    place.write("loops.jsonl", "{\"num_nodes\": 3, \"edge_index\": [[0, 1, 2], [0, 1, 2]]}\n");
+    let complaint = place.refused("train --data loops.jsonl --set data.task=links --out other");
+    assert!(complaint.contains("loops.jsonl: "), "{complaint}");
+    let output = place.gt(&format!("train --data rings.jsonl --set data.task=links --out run --json {small}"));
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("undirected links: ") && !said.contains("targets are not used"), "{said}");
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["metric"], "roc_auc");
+    for part in ["val", "test"] {
+        let scores: Value = serde_json::from_str(&place.done(&format!("eval run --split {part} --json"))).unwrap();
+        assert_eq!(scores["exact"], result["last"][part]["exact"]);
+        assert_eq!(scores["paper"], result["last"][part]["paper"]);
+        assert!(scores["average_precision"].as_f64().is_some() && scores["hits@10"].as_f64().is_some(), "{scores}");
+    }
+    let model = std::fs::read(place.path("run/model.safetensors")).unwrap();
+    assert!(String::from_utf8_lossy(&model[..2000]).contains(r#"\"task\":\"links\""#));
+    let report = std::fs::read_to_string(place.path("run/report.html")).unwrap();
+    let [_, val, test] = ["train", "val", "test"].map(|part| {
+        let row = report.split(&format!("<th scope=\"row\">{part}</th>")).last().unwrap();
+        row.split("<td>").skip(2).take(2).map(|cell| cell.split('<').next().unwrap().to_owned()).collect::<Vec<_>>()
+    });
+    // Held-out links against as many pairs without an edge.
+    assert!(said.contains(&format!("{} and {} held out", val[0], test[0])), "{said}");
+    assert!(val[0] == val[1] && test[0] == test[1], "{val:?} {test:?}");
+    assert!(report.contains("Prediction of undirected links") && report.contains("<th scope=\"row\">link</th>"));
+    // The same data with targets: they are not used, and that is said.
+    place.write("labelled.jsonl", &rings(true));
+    let output = place.gt(&format!("train --data labelled.jsonl --set data.task=links --out again --json {small}"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("the data's targets are not used"));
+    let again: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(again["last"], result["last"]);
+    let complaint = place.refused("config check --set data.task=link");
+    assert!(complaint.contains("unknown variant `link`, expected `targets` or `links`"), "{complaint}");
+    assert!(place.done("config show --set data.task=links").contains("task = \"links\""));
 }

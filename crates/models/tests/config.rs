@@ -34,6 +34,37 @@ fn every_published_configuration_survives_toml() {
 }
 
 #[test]
+fn links_are_predicted_from_pairs_with_one_logit() {
+    let shape = targets(Level::Edge, TargetKind::Class, &[2]);
+    let links = set(&["data.task=links"]).unwrap();
+    let network = links.network(&shape).unwrap();
+    // The shape has edge features, so that targets of edges would be read from their stream.
+    assert_eq!((network.reads, network.outputs(), network.edge_stream), (Reads::Products, 1, true));
+    let reads =
+        |settings: &[&str]| set(&[&["data.task=links"], settings].concat()).unwrap().network(&shape).unwrap().reads;
+    assert_eq!(reads(&["links.directed=true"]), Reads::Pairs);
+    assert_eq!(reads(&["model.pairs=ends"]), Reads::Pairs);
+    let complaint = set(&["data.task=links", "links.directed=true", "model.pairs=product"]).unwrap_err().to_string();
+    assert!(complaint.starts_with("`model.pairs`: a product does not tell directions apart"), "{complaint}");
+    assert_eq!(links.loss(&shape).unwrap(), Loss::Bce);
+    assert_eq!(set(&[]).unwrap().network(&shape).unwrap().reads, Reads::Edges);
+    assert!(links.to_toml().contains("[links]\nnegatives = 1\nhidden = "));
+    let directed = set(&["data.task=links", "links.directed=true", "links.hidden=0"]).unwrap();
+    assert_eq!(Config::from_toml(&directed.to_toml()).unwrap(), directed);
+    let complaint = set(&["links.negatives=0", "links.hidden=1"]).unwrap_err().to_string();
+    assert_eq!(
+        complaint,
+        "`links.negatives`: 0; it must be 1 to 1000\n`links.hidden`: 1; it must be at least 0 and below 1"
+    );
+    let complaint = set(&["links.negative=2", "data.tasks=links", "link.directed=true"]).unwrap_err().to_string();
+    for meant in ["`links.negatives`?", "`data.task`?", "`links`?"] {
+        assert!(complaint.contains(&format!("did you mean {meant}")), "{complaint}");
+    }
+    let complaint = set(&["data.task=links", "train.loss=l1"]).unwrap().network(&shape).unwrap_err().to_string();
+    assert!(complaint.contains("`train.loss`: l1 does not fit the data, which has links to predict"), "{complaint}");
+}
+
+#[test]
 fn every_option_survives_toml() {
     let settings = [
         "model.variant=paper",

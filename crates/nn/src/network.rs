@@ -37,6 +37,8 @@ pub enum Reads {
     Edges,
     /// Pairs of nodes (the edges, unless others are asked for), out of source and target side by side.
     Pairs,
+    /// Pairs of nodes likewise, out of the product of source and target, channel by channel; direction does not count.
+    Products,
 }
 
 impl Reads {
@@ -45,7 +47,7 @@ impl Reads {
         match self {
             Reads::Graphs(_) => Level::Graph,
             Reads::Nodes => Level::Node,
-            Reads::Edges | Reads::Pairs => Level::Edge,
+            Reads::Edges | Reads::Pairs | Reads::Products => Level::Edge,
         }
     }
 }

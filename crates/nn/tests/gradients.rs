@@ -29,6 +29,7 @@ fn gradients_fit_for_every_readout_level_and_loss_with_missing_labels() {
         Reads::Graphs(Readout::Max),
         Reads::Nodes,
         Reads::Pairs,
+        Reads::Products,
     ];
     for (number, loss) in losses.into_iter().enumerate() {
         for reads in places {

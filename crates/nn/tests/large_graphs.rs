@@ -114,7 +114,13 @@ fn one_graph_of_many_components_equals_many_graphs() {
 #[test]
 fn dropout_places_and_jumps_do_not_depend_on_the_cut() {
     let graphs = random_graphs(6, 700, 1, 16);
-    for (reads, jump) in [(Reads::Nodes, Jump::Concat), (Reads::Edges, Jump::Sum), (Reads::Pairs, Jump::Concat)] {
+    let places = [
+        (Reads::Nodes, Jump::Concat),
+        (Reads::Edges, Jump::Sum),
+        (Reads::Pairs, Jump::Concat),
+        (Reads::Products, Jump::Concat),
+    ];
+    for (reads, jump) in places {
         let (gate, clamp) = (Gate::Scalar, Clamp::Exponentials);
         let network = Network { reads, jump, gate, clamp, dropout: 0.2, input_dropout: 0.1, ..on_nodes(true) };
         let many = batch(&network, &graphs, Loss::Mse, 0.1, 17);

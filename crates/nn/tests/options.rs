@@ -174,7 +174,15 @@ fn gradients_fit_with_dropout() {
 
 #[test]
 fn gradients_fit_for_every_place_jump_and_depth() {
-    for reads in [Reads::Graphs(Readout::Mean), Reads::Graphs(Readout::Max), Reads::Nodes, Reads::Edges, Reads::Pairs] {
+    let places = [
+        Reads::Graphs(Readout::Mean),
+        Reads::Graphs(Readout::Max),
+        Reads::Nodes,
+        Reads::Edges,
+        Reads::Pairs,
+        Reads::Products,
+    ];
+    for reads in places {
         for jump in JUMPS {
             for layers in [0, 1, 2, 3] {
                 let norm = NORMS[layers % 3];
@@ -191,8 +199,8 @@ fn gradients_fit_for_pairs_that_are_no_edges() {
     let asked: (Vec<u32>, Vec<u32>) = [(0, 3), (3, 0), (2, 2), (9, 1), (9, 1), (16, 0), (4, 10)].into_iter().unzip();
     let mut rng = Rng(43);
     let labels: Vec<f32> = (0..2 * asked.0.len()).map(|_| rng.symmetric() as f32).collect();
-    for jump in JUMPS {
-        let network = Network { reads: Reads::Pairs, jump, ..network(6, 3, true) };
+    for (jump, reads) in JUMPS.into_iter().flat_map(|jump| [(jump, Reads::Pairs), (jump, Reads::Products)]) {
+        let network = Network { reads, jump, ..network(6, 3, true) };
         let batch = batch(&network, &mixed(), Loss::Mse, 0.0, 17);
         let mut engine = engine(&network);
         engine.set_pairs(Some((&asked.0, &asked.1)));
@@ -350,6 +358,10 @@ fn head_input(engine: &Engine<f64>, batch: &GraphBatch) -> Vec<Vec<f64>> {
             let ends = batch.in_src().iter().zip(batch.in_dst());
             ends.map(|(&s, &t)| [row(s as usize), row(t as usize)].concat()).collect()
         }
+        Reads::Products => {
+            let product = |s: usize, t: usize| row(s).iter().zip(row(t)).map(|(a, b)| a * b).collect();
+            batch.in_src().iter().zip(batch.in_dst()).map(|(&s, &t)| product(s as usize, t as usize)).collect()
+        }
         Reads::Graphs(readout) => {
             let pool = |graph: usize| {
                 let rows: Vec<Vec<f64>> = batch.nodes_of(graph).map(row).collect();
@@ -376,6 +388,7 @@ fn the_head_reads_the_layers_and_rows_that_it_is_told_to() {
         Reads::Nodes,
         Reads::Edges,
         Reads::Pairs,
+        Reads::Products,
     ];
     for reads in places {
         for jump in JUMPS {

@@ -7,12 +7,15 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use gt_data::RandomStream;
 use gt_graph::{GraphBatch, MISSING_CLASS, TargetRows};
 use gt_models::config::SignFlip;
+use gt_nn::cpu::Engine;
 
 use crate::error::{Result, TrainError};
+use crate::links::Asked;
 use crate::task::{Part, Task};
 
 const DOMAIN_ORDER: u8 = 32;
 const DOMAIN_SIGNS: u8 = 33;
+const DOMAIN_PAIRS: u8 = 34;
 
 /// Labels of a batch: of its part only, on the training scale.
 #[derive(Clone, Debug)]
@@ -34,6 +37,36 @@ impl Labels {
 pub(crate) struct Ready {
     pub(crate) batch: GraphBatch,
     pub(crate) labels: Labels,
+    /// What is asked about where links are predicted.
+    pub(crate) pairs: Option<Asked>,
+}
+
+impl Ready {
+    /// A training pass: loss and all gradients.
+    pub(crate) fn train(&self, engine: &mut Engine<f32>, task: &Task) -> f64 {
+        let Some(pairs) = &self.pairs else {
+            return engine.train(&self.batch, task.edges, task.loss, self.labels.rows());
+        };
+        let labels = pairs.labels(self.labels.rows());
+        pairs.ask(engine, |engine| engine.train(&self.batch, task.edges, task.loss, TargetRows::Class(&labels)))
+    }
+
+    /// Outputs in inference, for the rows of the labels.
+    pub(crate) fn predict(&self, engine: &mut Engine<f32>, task: &Task) -> Vec<f32> {
+        match &self.pairs {
+            Some(pairs) => pairs.merge(pairs.ask(engine, |engine| engine.predict(&self.batch, task.edges))),
+            None => engine.predict(&self.batch, task.edges),
+        }
+    }
+
+    /// Outputs of the pass before, for the rows of the labels.
+    pub(crate) fn outputs(&self, engine: &Engine<f32>) -> Vec<f32> {
+        let outputs = engine.outputs();
+        match &self.pairs {
+            Some(pairs) => pairs.merge(outputs),
+            None => outputs,
+        }
+    }
 }
 
 /// Which graphs make up each batch of an epoch.
@@ -41,18 +74,25 @@ pub(crate) struct Ready {
 pub(crate) struct Order {
     graphs: Vec<usize>,
     size: usize,
+    /// Seed and epoch of a training epoch.
+    drawn: Option<(u64, usize)>,
 }
 
 impl Order {
     /// In the order of the data.
     pub(crate) fn plain(graphs: Vec<usize>, size: usize) -> Self {
-        Self { graphs, size: size.max(1) }
+        Self { graphs, size: size.max(1), drawn: None }
     }
 
     /// In the order of an epoch.
     pub(crate) fn shuffled(mut graphs: Vec<usize>, size: usize, seed: u64, epoch: usize) -> Self {
         RandomStream::new(seed, DOMAIN_ORDER, epoch as u64).shuffle(&mut graphs);
-        Self::plain(graphs, size)
+        Self { drawn: Some((seed, epoch)), ..Self::plain(graphs, size) }
+    }
+
+    /// What a batch draws from; nothing in the order of the data.
+    fn random(&self, domain: u8, batch: usize) -> Option<RandomStream> {
+        self.drawn.map(|(seed, epoch)| RandomStream::new(seed, domain, (epoch as u64) << 28 | batch as u64))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -113,9 +153,9 @@ pub(crate) fn for_each(
         let (give_back, spent): (Sender<Ready>, Receiver<Ready>) = channel();
         scope.spawn(move || {
             for number in from..order.len() {
-                let fresh = || Ready { batch: GraphBatch::new(), labels: Labels::Float(Vec::new()) };
+                let fresh = || Ready { batch: GraphBatch::new(), labels: Labels::Float(Vec::new()), pairs: None };
                 let mut next = spent.try_recv().unwrap_or_else(|_| fresh());
-                let filled = fill(task, part, order.graphs(number), signs, number, &mut next).map(|()| next);
+                let filled = fill(task, part, order, signs, number, &mut next).map(|()| next);
                 // Nobody waits any more where the loop has ended early.
                 if send.send(filled).is_err() {
                     break;
@@ -136,8 +176,14 @@ pub(crate) fn for_each(
     })
 }
 
-fn fill(task: &Task, part: Part, graphs: &[usize], signs: Signs, number: usize, ready: &mut Ready) -> Result<()> {
-    let Ready { batch, labels } = ready;
+fn fill(task: &Task, part: Part, order: &Order, signs: Signs, number: usize, ready: &mut Ready) -> Result<()> {
+    let graphs = order.graphs(number);
+    if let Some(links) = &task.links {
+        links.fill(&task.graphs, part, graphs, order.random(DOMAIN_PAIRS, number), ready)?;
+        signs.apply(number, &mut ready.batch);
+        return Ok(());
+    }
+    let Ready { batch, labels, .. } = ready;
     batch.assemble(&task.graphs, graphs).map_err(|e| TrainError::Data(e.to_string()))?;
     signs.apply(number, batch);
     let level = task.shape.target.level;

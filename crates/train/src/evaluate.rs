@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use gt_graph::TargetRows;
+use gt_graph::{TargetKind, TargetRows};
 use gt_nn::cpu::Engine;
 use gt_nn::loss_of;
 use serde::{Deserialize, Serialize};
 
 use crate::batches::{self, Labels, Order, Signs};
 use crate::error::Result;
-use crate::metrics::{Forms, Predicted, forms, others};
+use crate::metrics::{Forms, Predicted, forms, link_hits, others};
 use crate::task::{Part, Task};
 
 /// Loss and metric of a part, in both forms.
@@ -36,9 +36,9 @@ pub(crate) struct Collected {
 
 impl Collected {
     pub(crate) fn new(task: &Task) -> Self {
-        let labels = match task.graphs.target() {
-            Some(TargetRows::Class(_)) => Labels::Class(Vec::new()),
-            _ => Labels::Float(Vec::new()),
+        let labels = match task.shape.target.kind {
+            TargetKind::Class => Labels::Class(Vec::new()),
+            TargetKind::Float => Labels::Float(Vec::new()),
         };
         Self { outputs: Vec::new(), labels, batches: Vec::new(), losses: Vec::new() }
     }
@@ -91,17 +91,25 @@ impl Collected {
         (collected.losses.len() == collected.batches.len()).then_some(collected)
     }
 
+    /// Outputs beside their labels.
+    pub(crate) fn predicted(&self, task: &Task) -> Predicted<'_> {
+        Predicted { outputs: &self.outputs, width: task.outputs(), target: self.labels.rows() }
+    }
+
     /// Scores of everything collected; outputs and labels are then on the data's scale.
     pub(crate) fn scores(&mut self, task: &Task) -> Scores {
-        let width = task.outputs();
-        let exact = loss_of(task.loss, &self.outputs, width, self.labels.rows());
+        let exact = loss_of(task.loss, &self.outputs, task.outputs(), self.labels.rows());
         let paper = self.losses.iter().sum::<f64>() / self.losses.len().max(1) as f64;
         task.unscale(&mut self.outputs);
         if let Labels::Float(values) = &mut self.labels {
             task.unscale(values);
         }
-        let predicted = Predicted { outputs: &self.outputs, width, target: self.labels.rows() };
-        let others = others(task.metric, predicted).into_iter().filter(|(_, value)| value.is_finite());
+        let predicted = self.predicted(task);
+        let mut others = others(task.metric, predicted);
+        if task.links.is_some() {
+            others.extend(link_hits(predicted));
+        }
+        let others = others.into_iter().filter(|(_, value)| value.is_finite());
         Scores {
             loss: Forms { paper, exact },
             metric: forms(task.metric, predicted, &self.batches),
@@ -115,13 +123,18 @@ impl Collected {
 /// # Errors
 /// If a batch cannot be assembled.
 pub fn evaluate(engine: &mut Engine<f32>, task: &Task, part: Part, batch: usize) -> Result<Scores> {
+    Ok(collect(engine, task, part, batch)?.scores(task))
+}
+
+/// Outputs and labels of a part, in the order of the data.
+pub(crate) fn collect(engine: &mut Engine<f32>, task: &Task, part: Part, batch: usize) -> Result<Collected> {
     let order = Order::plain(task.graphs_of(part), batch);
     let mut collected = Collected::new(task);
     batches::for_each(task, part, &order, Signs::KEPT, 0, |_, ready| {
-        let outputs = engine.predict(&ready.batch, task.edges);
+        let outputs = ready.predict(engine, task);
         let loss = loss_of(task.loss, &outputs, task.outputs(), ready.labels.rows());
         collected.add(task, &outputs, ready.labels.rows(), loss);
         Ok(true)
     })?;
-    Ok(collected.scores(task))
+    Ok(collected)
 }

@@ -1,20 +1,33 @@
 //! From a data set to a trained model: the loop, schedules, metrics, checkpoints, evaluation.
 
+mod attention;
 mod batches;
 mod checkpoint;
+mod embed;
 mod encodings;
 mod error;
 mod evaluate;
+mod inputs;
+mod links;
 pub mod metrics;
+mod predict;
+mod report;
 mod resume;
 mod run;
 mod schedule;
 mod task;
+mod tensorboard;
 mod training;
 
+pub use attention::{GraphAttention, attention};
+pub use embed::embed;
 pub use encodings::ensure_encodings;
 pub use error::{Result, TrainError};
 pub use evaluate::{Scores, evaluate};
+pub use inputs::{Inputs, schema_of};
+pub use links::{Links, score_pairs};
+pub use predict::predict;
+pub use report::{Report, escape};
 pub use run::RunDirectory;
 pub use schedule::ScheduleState;
 pub use task::{Part, Task, shape_of, unscale};

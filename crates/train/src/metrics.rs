@@ -112,7 +112,7 @@ impl<'a> Predicted<'a> {
 }
 
 /// The first of the largest.
-fn largest(values: &[f32]) -> usize {
+pub(crate) fn largest(values: &[f32]) -> usize {
     values.iter().enumerate().fold(0, |best, (at, &value)| if value > values[best] { at } else { best })
 }
 
@@ -167,7 +167,7 @@ pub fn mean_recall(predicted: Predicted<'_>, also_predicted: bool) -> f64 {
 }
 
 /// Scores and whether the label is 1, of the labels present in a column.
-fn column(predicted: Predicted<'_>, column: usize) -> Vec<(f32, bool)> {
+pub(crate) fn column(predicted: Predicted<'_>, column: usize) -> Vec<(f32, bool)> {
     let labels = predicted.target.classes().unwrap_or_default();
     let all = predicted.outputs.iter().zip(labels).skip(column).step_by(predicted.width.max(1));
     all.filter(|(_, label)| **label != MISSING_CLASS).map(|(score, label)| (*score, *label > 0)).collect()
@@ -232,6 +232,15 @@ pub fn others(metric: Metric, predicted: Predicted<'_>) -> Vec<(&'static str, f6
         Metric::Accuracy => vec![("plain_accuracy", plain_accuracy(predicted))],
         Metric::RocAuc => vec![("average_precision", over_labels(predicted, average_precision))],
     }
+}
+
+/// Hits@10, 50 and 100 of links against the pairs that are none, as OGB defines them; left out where there are fewer such pairs.
+pub fn link_hits(predicted: Predicted<'_>) -> Vec<(&'static str, f64)> {
+    let scores = column(predicted, 0);
+    let of = |wanted: bool| scores.iter().filter(|(_, joined)| *joined == wanted).map(|(score, _)| *score).collect();
+    let (joined, apart): (Vec<f32>, Vec<f32>) = (of(true), of(false));
+    let all = [("hits@10", 10), ("hits@50", 50), ("hits@100", 100)];
+    all.into_iter().filter(|(_, k)| apart.len() >= *k).map(|(name, k)| (name, hits_at(k, &joined, &apart))).collect()
 }
 
 /// Share of positives that score above the K-th best negative (Hits@K of link prediction); 1 with fewer than K negatives.

@@ -19,18 +19,20 @@ pub(crate) fn compare(run: &Path, before: &ModelHeader, now: &ModelHeader, same_
     let (free, bound): (Vec<_>, Vec<_>) =
         changes(&before.config, &now.config).into_iter().partition(|(key, _)| FREE.contains(&key.as_str()));
     let sentences = |changes: Vec<(String, String)>| changes.into_iter().map(|(_, sentence)| sentence);
-    if !bound.is_empty() {
-        let all: Vec<String> = sentences(bound).collect();
-        let text = format!("{}; put that back, or start another run elsewhere", all.join("; "));
-        return Err(TrainError::run(&run.join("config.toml"), text));
-    }
-    if !same_data || (&before.data, &before.schema, &before.scaling) != (&now.data, &now.schema, &now.scaling) {
+    // Other data may be what changes a key (`links.directed`), and another key what changes shape or scaling.
+    let same_use = (&before.data, &before.schema, &before.scaling) == (&now.data, &now.schema, &now.scaling);
+    if !same_data || bound.is_empty() && !same_use {
         let file = &now.config.data.file;
         let text = format!(
             "the data it began with was another: graphs, features, targets, split or encodings in `{file}` have changed; \
              put them back, or start another run elsewhere"
         );
         return Err(TrainError::run(run, text));
+    }
+    if !bound.is_empty() {
+        let all: Vec<String> = sentences(bound).collect();
+        let text = format!("{}; put that back, or start another run elsewhere", all.join("; "));
+        return Err(TrainError::run(&run.join("config.toml"), text));
     }
     Ok(sentences(free).collect())
 }

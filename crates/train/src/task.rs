@@ -1,10 +1,11 @@
 //! A data set, made ready for a configuration: shapes checked, parts chosen, encodings computed, targets scaled.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use gt_data::{Dataset, Parts, Schema, SplitBy, SplitPlan, Splits, make_split, usual_level};
+use gt_data::{Dataset, PartInfo, Parts, Schema, SplitBy, SplitPlan, Splits, make_split, usual_level};
 use gt_graph::{GraphStore, Level, TargetKind};
-use gt_models::config::{Columns, DataShape, Graph, TargetShape};
+use gt_models::config::{Columns, DataShape, Graph, TargetShape, TaskName};
 use gt_models::{Config, ModelHeader};
 use gt_nn::cpu::Edges;
 use gt_nn::{Loss, Network};
@@ -12,6 +13,7 @@ use sha2::{Digest, Sha256};
 
 use crate::encodings::ensure_encodings;
 use crate::error::{Result, TrainError};
+use crate::links::Links;
 use crate::metrics::Metric;
 
 /// A part of the data.
@@ -58,6 +60,8 @@ pub struct Task {
     pub graphs: GraphStore,
     /// Mean and deviation of each target in the training part; empty where targets stay as they are.
     pub scaling: Vec<(f64, f64)>,
+    /// What is predicted instead of targets, if so.
+    pub links: Option<Links>,
     split: Splits,
     /// Hash of everything that a data file holds, by which a run that goes on knows its data; empty where nothing is trained.
     pub(crate) fingerprint: String,
@@ -68,18 +72,27 @@ pub struct Task {
 /// # Errors
 /// If the data has no targets.
 pub fn shape_of(schema: &Schema) -> Result<DataShape> {
+    let target = schema.target.as_ref().ok_or_else(|| TrainError::Data("it has no targets to learn from".into()))?;
+    let columns = target.columns.iter().map(|column| column.classes).collect();
+    Ok(with_target(schema, TargetShape { level: target.level, kind: target.kind, columns }))
+}
+
+/// The shape where something else than the schema's targets may be predicted.
+fn with_target(schema: &Schema, target: TargetShape) -> DataShape {
     let columns = |features: &gt_data::FeatureSchema| Columns {
         categorical: features.vocabulary_sizes(),
         continuous: features.continuous.len(),
         multi_hot: features.multi_hot.as_ref().map(|words| words.size),
     };
-    let target = schema.target.as_ref().ok_or_else(|| TrainError::Data("it has no targets to learn from".into()))?;
-    let classes = target.columns.iter().map(|column| column.classes).collect();
-    Ok(DataShape {
-        node: columns(&schema.node),
-        edge: columns(&schema.edge),
-        target: TargetShape { level: target.level, kind: target.kind, columns: classes },
-    })
+    DataShape { node: columns(&schema.node), edge: columns(&schema.edge), target }
+}
+
+/// The shape of what a configuration predicts.
+fn shape_for(schema: &Schema, config: &Config) -> Result<DataShape> {
+    match config.data.task {
+        TaskName::Targets => shape_of(schema),
+        TaskName::Links => Ok(with_target(schema, TargetShape::link())),
+    }
 }
 
 impl Task {
@@ -88,10 +101,17 @@ impl Task {
     /// # Errors
     /// If data and configuration do not fit, or a part has no labels.
     pub fn new(dataset: &Dataset, config: &Config, cache: Option<&Path>) -> Result<Self> {
-        let mut task = Self::build(dataset, config, shape_of(dataset.schema())?, cache)?;
+        let mut task = Self::build(dataset, config, shape_for(dataset.schema(), config)?, cache)?;
+        let (split, target) = (task.split.level, task.shape.target.level);
+        if task.links.is_none() && split != Level::Graph && split != target {
+            return Err(TrainError::Data(format!(
+                "its split divides {split}s, its targets belong to {target}s; `gt data split --level` makes another one"
+            )));
+        }
         for part in [Part::Train, Part::Val] {
             if task.labels(part) == 0 {
-                return Err(TrainError::Data(format!("its part `{}` has no labels", part.name())));
+                let what = if task.links.is_some() { "edges between different nodes" } else { "labels" };
+                return Err(TrainError::Data(format!("its part `{}` has no {what}", part.name())));
             }
         }
         if config.data.standardize && task.shape.target.kind == TargetKind::Float {
@@ -106,25 +126,37 @@ impl Task {
     /// # Errors
     /// If its columns are not those that the model was trained on, or values lie beyond the model's vocabularies.
     pub fn for_model(dataset: &Dataset, header: &ModelHeader, cache: Option<&Path>) -> Result<Self> {
-        check_columns(&shape_of(dataset.schema())?, &header.data)?;
+        check_features(dataset.schema(), dataset.graphs(), header)?;
+        check_values(&shape_for(dataset.schema(), &header.config)?, &header.data)?;
         let mut task = Self::build(dataset, &header.config, header.data.clone(), cache)?;
         task.scaling.clone_from(&header.scaling);
         Ok(task)
     }
 
     fn build(dataset: &Dataset, config: &Config, shape: DataShape, cache: Option<&Path>) -> Result<Self> {
-        let schema = dataset.schema().clone();
-        let network = config.network(&shape)?;
+        let mut schema = dataset.schema().clone();
         let loss = config.loss(&shape)?;
-        let mut graphs = dataset.graphs().clone();
-        ensure_encodings(&mut graphs, config, cache)?;
-        let split = match dataset.split() {
-            Some(split) => split.clone(),
-            None => new_split(dataset, config)?,
+        let (mut graphs, split, links) = match config.data.task {
+            TaskName::Targets => {
+                let split = match dataset.split() {
+                    Some(split) => split.clone(),
+                    None => new_split(dataset, config, usual_level(dataset))?,
+                };
+                (dataset.graphs().clone(), split, None)
+            }
+            TaskName::Links => {
+                schema.target = None;
+                let (links, graphs) = Links::new(dataset, config)?;
+                (graphs, Splits::new(Level::Graph), Some(links))
+            }
         };
-        let edges = if config.model.graph == Graph::Full { Edges::Full } else { Edges::Sparse };
+        ensure_encodings(&mut graphs, config, cache)?;
+        let mut decided = config.clone();
+        decided.links.directed = links.as_ref().map(Links::directed).or(config.links.directed);
+        let network = decided.network(&shape)?;
+        let edges = edges_of(config);
         let (metric, scaling, fingerprint) = (Metric::of(loss), Vec::new(), String::new());
-        Ok(Self { schema, shape, network, loss, metric, edges, graphs, scaling, split, fingerprint })
+        Ok(Self { schema, shape, network, loss, metric, edges, graphs, scaling, links, split, fingerprint })
     }
 
     /// Numbers per row that the network predicts.
@@ -134,6 +166,9 @@ impl Task {
 
     /// Graphs that hold rows of a part: all of them where nodes or edges are split.
     pub fn graphs_of(&self, part: Part) -> Vec<usize> {
+        if let Some(links) = &self.links {
+            return links.graphs_of(part, self.graphs.len());
+        }
         match self.split.level {
             Level::Graph => self.split.rows(part.name()),
             _ => (0..self.graphs.len()).collect(),
@@ -150,8 +185,17 @@ impl Task {
         self.split.level != Level::Graph && self.split.level == self.shape.target.level
     }
 
-    /// Number of labels present in a part.
+    /// Sizes and targets of each part, as they are trained on; of all graphs, without the held-out edges, where links are predicted.
+    pub fn statistics(&self) -> Vec<(String, PartInfo)> {
+        let split = self.links.is_none().then_some(&self.split);
+        PartInfo::of_all(&self.graphs, &self.schema, split)
+    }
+
+    /// Number of labels present in a part; of links, where those are predicted.
     pub fn labels(&self, part: Part) -> usize {
+        if let Some(links) = &self.links {
+            return links.count(part);
+        }
         let Some(target) = self.graphs.target() else { return 0 };
         let columns = self.shape.target.columns.len();
         self.graphs_of(part)
@@ -190,20 +234,46 @@ impl Task {
     }
 }
 
-/// Compares the columns of a data set with those of a model: as many of each kind, no vocabulary larger.
-fn check_columns(data: &DataShape, model: &DataShape) -> Result<()> {
+/// Compares the columns of features with those of a model: as many of each kind, and in its order where they have the same names. Without rows there is nothing to compare.
+pub(crate) fn check_features(data: &Schema, graphs: &GraphStore, header: &ModelHeader) -> Result<()> {
     let fail = |message: String| Err(TrainError::Data(message));
-    for (what, data, model) in [("node", &data.node, &model.node), ("edge", &data.edge, &model.edge)] {
+    let trained: Option<Schema> = serde_json::from_value(header.schema.clone()).ok();
+    let named = |of: fn(&Schema) -> &gt_data::FeatureSchema| trained.as_ref().map(of);
+    for (level, data, model, trained) in [
+        (Level::Node, &data.node, &header.data.node, named(|schema| &schema.node)),
+        (Level::Edge, &data.edge, &header.data.edge, named(|schema| &schema.edge)),
+    ] {
+        if graphs.rows(level) == 0 {
+            continue;
+        }
         let kinds = [
             ("categorical", data.categorical.len(), model.categorical.len()),
-            ("continuous", data.continuous, model.continuous),
+            ("continuous", data.continuous.len(), model.continuous),
             ("multi-hot", usize::from(data.multi_hot.is_some()), usize::from(model.multi_hot.is_some())),
         ];
         for (kind, found, expected) in kinds {
             if found != expected {
-                return fail(format!("it has {found} {kind} {what} columns, the model was trained on {expected}"));
+                return fail(format!("it has {found} {kind} {level} columns, the model was trained on {expected}"));
             }
         }
+        let (found, known): (Vec<&str>, Vec<&str>) =
+            (data.names().collect(), trained.iter().flat_map(|schema| schema.names()).collect());
+        if found != known && BTreeSet::from_iter(&found) == BTreeSet::from_iter(&known) {
+            let list = |names: &[&str]| names.join("`, `");
+            return fail(format!(
+                "its {level} columns are `{}`, the model was trained on `{}`: bring them into that order",
+                list(&found),
+                list(&known)
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Compares the values of a data set with what a model knows: no vocabulary larger, targets of the same kind.
+fn check_values(data: &DataShape, model: &DataShape) -> Result<()> {
+    let fail = |message: String| Err(TrainError::Data(message));
+    for (what, data, model) in [("node", &data.node, &model.node), ("edge", &data.edge, &model.edge)] {
         let sizes = data.categorical.iter().zip(&model.categorical).chain(data.multi_hot.iter().zip(&model.multi_hot));
         for (column, (found, known)) in sizes.enumerate() {
             if found > known {
@@ -261,14 +331,18 @@ fn fingerprint(dataset: &Dataset) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn new_split(dataset: &Dataset, config: &Config) -> Result<Splits> {
+/// Which edges attention follows.
+pub(crate) fn edges_of(config: &Config) -> Edges {
+    match config.model.graph {
+        Graph::Sparse => Edges::Sparse,
+        Graph::Full => Edges::Full,
+    }
+}
+
+/// A split of a level, drawn from the configuration's seed.
+pub(crate) fn new_split(dataset: &Dataset, config: &Config, level: Level) -> Result<Splits> {
     let names = Part::ALL.map(Part::name);
     let shares = names.iter().zip(config.data.split).map(|(name, share)| ((*name).to_owned(), share)).collect();
-    let plan = SplitPlan {
-        by: SplitBy::Random,
-        parts: Parts::Shares(shares),
-        level: usual_level(dataset),
-        seed: config.data.split_seed,
-    };
+    let plan = SplitPlan { by: SplitBy::Random, parts: Parts::Shares(shares), level, seed: config.data.split_seed };
     Ok(make_split(dataset, &plan)?)
 }

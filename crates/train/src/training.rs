@@ -5,7 +5,7 @@
 //! seed and the step's number, so a run that goes on from a checkpoint ends with the same bytes as one that was never stopped.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use gt_models::{
     Config, ModelHeader, has_finite_statistics, initialise, is_finite, load_moments, load_weights, running_statistics,
@@ -17,11 +17,12 @@ use serde::{Deserialize, Serialize};
 use crate::batches::{self, Order, Signs};
 use crate::checkpoint::{self, Files, Writer};
 use crate::error::{Result, TrainError};
-use crate::evaluate::{Collected, Scores, evaluate};
+use crate::evaluate::{Collected, Scores, collect};
 use crate::resume;
 use crate::run::RunDirectory;
 use crate::schedule::ScheduleState;
 use crate::task::{Part, Task};
+use crate::tensorboard::EventFile;
 
 /// One epoch, as `metrics.jsonl` has it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,6 +42,9 @@ pub struct EpochRecord {
     pub train_seconds: f64,
     /// Seconds of everything.
     pub seconds: f64,
+    /// When it ended, in seconds since 1970.
+    #[serde(default)]
+    pub time: f64,
 }
 
 /// Why a run ended.
@@ -64,6 +68,9 @@ pub enum Stop {
 pub struct Best {
     /// From 1.
     pub epoch: usize,
+    /// Training part, evaluated after training.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub train: Option<Scores>,
     /// Validation part.
     pub val: Scores,
     /// Test part.
@@ -107,10 +114,14 @@ pub struct Outcome {
     pub best: Option<Best>,
     /// SHA-256 of the last weights.
     pub weights: String,
+    /// What the last model, or that of the last whole epoch of an interrupted sitting, predicts for the part that is reported.
+    pub(crate) predictions: Option<(Part, Collected)>,
 }
 
 /// Told what happens.
 pub trait Observer {
+    /// An epoch begins, or goes on.
+    fn begin(&mut self, _epoch: usize, _lr: f64) {}
     /// A batch is done.
     fn batch(&mut self, _epoch: usize, _done: usize, _all: usize, _loss: f64) {}
     /// An epoch is done.
@@ -131,6 +142,8 @@ pub struct Training<'a> {
     collected: Collected,
     /// `metrics.jsonl`, of which a run that goes on keeps what the checkpoint knows.
     metrics: String,
+    predictions: Option<(Part, Collected)>,
+    events: Option<EventFile>,
     writer: Writer,
     saved: Instant,
     checkpoint: u64,
@@ -145,6 +158,10 @@ impl<'a> Training<'a> {
         let mut header = ModelHeader::new(config.clone(), task.shape.clone());
         header.schema = serde_json::to_value(&task.schema).expect("a schema is plain data");
         header.scaling.clone_from(&task.scaling);
+        if let Some(links) = &task.links {
+            // What the data decided stays decided for other data.
+            header.config.links.directed = Some(links.directed());
+        }
         let mut engine = Engine::new(task.network.clone(), Isa::detect());
         initialise(&mut engine, config.train.seed);
         let mut training = Self {
@@ -168,6 +185,8 @@ impl<'a> Training<'a> {
             best_model: Vec::new(),
             collected: Collected::new(task),
             metrics: String::new(),
+            predictions: None,
+            events: None,
             writer: Writer::new(run.checkpoints()),
             saved: Instant::now(),
             checkpoint: 0,
@@ -187,6 +206,7 @@ impl<'a> Training<'a> {
             None => {}
         }
         run.write("metrics.jsonl", training.metrics.as_bytes())?;
+        training.events = Some(EventFile::open(run.path(), task.metric, &run.history()?)?);
         Ok(training)
     }
 
@@ -252,6 +272,7 @@ impl<'a> Training<'a> {
         let start = Instant::now();
         let before = self.state.epoch_seconds;
         let lr = self.state.schedule.rate(schedule, epoch, train.epochs);
+        observer.begin(epoch + 1, lr);
         let order = Order::shuffled(self.task.graphs_of(Part::Train), train.batch, train.seed, epoch);
         let signs = Signs { flip: train.sign_flip, seed: train.seed, epoch };
         let adam = self.config.optimizer.adam(lr);
@@ -263,7 +284,7 @@ impl<'a> Training<'a> {
             self.engine.set_dropout_key(train.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(self.state.steps));
             let labels = ready.labels.rows();
             let statistics = train.skip_bad_steps.then(|| running_statistics(&self.engine));
-            let loss = self.engine.train(&ready.batch, task.edges, task.loss, labels);
+            let loss = ready.train(&mut self.engine, task);
             if train.accumulate > 1 {
                 self.engine.accumulate(number % train.accumulate == 0);
             }
@@ -294,7 +315,7 @@ impl<'a> Training<'a> {
                 if stepping {
                     self.engine.step(&adam);
                 }
-                self.collected.add(task, &self.engine.outputs(), labels, loss);
+                self.collected.add(task, &ready.outputs(&self.engine), labels, loss);
             }
             if stepping {
                 self.state.steps += 1;
@@ -331,12 +352,12 @@ impl<'a> Training<'a> {
         let Config { train, schedule, .. } = self.config;
         let trained = self.collected.scores(self.task);
         self.collected = Collected::new(self.task);
-        let val = evaluate(&mut self.engine, self.task, Part::Val, train.batch)?;
-        let tested = self.task.labels(Part::Test) > 0;
-        let test = if tested { Some(evaluate(&mut self.engine, self.task, Part::Test, train.batch)?) } else { None };
+        let val = self.evaluate(Part::Val)?;
+        let test = if self.task.labels(Part::Test) > 0 { Some(self.evaluate(Part::Test)?) } else { None };
         let loss = val.loss.paper;
         if loss.is_finite() && self.state.best.as_ref().is_none_or(|best| loss < best.val.loss.paper) {
-            self.state.best = Some(Best { epoch: self.state.epoch + 1, val: val.clone(), test: test.clone() });
+            self.state.best =
+                Some(Best { epoch: self.state.epoch + 1, train: None, val: val.clone(), test: test.clone() });
             self.best_model = self.header.save(&self.engine);
         }
         let spent = start.elapsed().as_secs_f64();
@@ -345,10 +366,13 @@ impl<'a> Training<'a> {
         self.state.seconds += spent;
         let seconds = self.state.epoch_seconds + spent;
         self.state.epoch_seconds = 0.0;
-        let record = EpochRecord { epoch: self.state.epoch, lr, train: trained, val, test, train_seconds, seconds };
+        let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
+        let record =
+            EpochRecord { epoch: self.state.epoch, lr, train: trained, val, test, train_seconds, seconds, time };
         let line = serde_json::to_string(&record).expect("a record is plain data") + "\n";
         self.metrics += &line;
         self.run.add_metrics(&line)?;
+        self.events.iter().try_for_each(|events| events.add(&record))?;
         observer.epoch(&record);
         let too_small = self.state.schedule.finish_epoch(schedule, loss);
         let since_best = self.state.epoch - self.state.best.as_ref().map_or(0, |best| best.epoch);
@@ -364,6 +388,16 @@ impl<'a> Training<'a> {
             None
         };
         Ok(())
+    }
+
+    /// Scores of a part; what is predicted for the last part but training is kept for the report.
+    fn evaluate(&mut self, part: Part) -> Result<Scores> {
+        let mut collected = collect(&mut self.engine, self.task, part, self.config.train.batch)?;
+        let scores = collected.scores(self.task);
+        if part != Part::Train {
+            self.predictions = Some((part, collected));
+        }
+        Ok(scores)
     }
 
     /// Hands a checkpoint to the writer.
@@ -398,11 +432,19 @@ impl<'a> Training<'a> {
             self.run.write("best.safetensors", &self.best_model)?;
         }
         let mut last = Vec::new();
+        let mut best = self.state.best.clone();
         if stop != Stop::Interrupted {
             for part in Part::ALL {
                 if self.task.labels(part) > 0 {
-                    last.push((part, evaluate(&mut self.engine, self.task, part, self.config.train.batch)?));
+                    last.push((part, self.evaluate(part)?));
                 }
+            }
+            if let Some(best) = &mut best {
+                if best.epoch != self.state.epoch {
+                    load_weights(&mut self.engine, &self.best_model)
+                        .map_err(|e| TrainError::run(self.run.path(), format!("the best model: {e}")))?;
+                }
+                best.train = Some(self.evaluate(Part::Train)?);
             }
         }
         Ok(Outcome {
@@ -410,8 +452,9 @@ impl<'a> Training<'a> {
             epochs: self.state.epoch,
             seconds: self.state.seconds,
             last,
-            best: self.state.best.clone(),
+            best,
             weights: checkpoint::hash(&model),
+            predictions: self.predictions.take(),
         })
     }
 }

@@ -1,7 +1,8 @@
 //! Runs: learning, stopping, going on with the same bytes, damage, presets.
 
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+mod support;
+
+use std::sync::atomic::AtomicBool;
 
 use gt_data::{Dataset, SbmSet, SbmSizes};
 use gt_graph::{
@@ -9,32 +10,8 @@ use gt_graph::{
 };
 use gt_models::{Config, ModelHeader, Preset, PublishedSet};
 use gt_nn::cpu::Isa;
-use gt_train::{EpochRecord, Observer, Outcome, Part, RunDirectory, Stop, Task, Training};
-
-/// Interrupts after a number of batches.
-struct Interrupter<'a> {
-    flag: &'a AtomicBool,
-    after: usize,
-    notes: Vec<String>,
-    epochs: Vec<EpochRecord>,
-}
-
-impl Observer for Interrupter<'_> {
-    fn batch(&mut self, _: usize, _: usize, _: usize, _: f64) {
-        self.after = self.after.saturating_sub(1);
-        if self.after == 0 {
-            self.flag.store(true, Ordering::Relaxed);
-        }
-    }
-
-    fn epoch(&mut self, record: &EpochRecord) {
-        self.epochs.push(record.clone());
-    }
-
-    fn note(&mut self, text: &str) {
-        self.notes.push(text.to_owned());
-    }
-}
+use gt_train::{EpochRecord, Part, RunDirectory, Stop, Task, Training};
+use support::{Interrupter, file, sit};
 
 fn clusters() -> Dataset {
     SbmSet::Cluster.generate(5, SbmSizes { train: 12, val: 4, test: 4 }).unwrap()
@@ -45,22 +22,6 @@ const SMALL: &str = "[model]\nlayers = 2\nwidth = 16\nheads = 4\nencoding = \"la
 
 fn config(settings: &[&str]) -> Config {
     Config::from_toml_with(SMALL, &settings.iter().map(|s| s.to_string()).collect::<Vec<_>>()).unwrap()
-}
-
-/// One sitting; interrupted after some batches, if any.
-fn sit(dataset: &Dataset, config: &Config, folder: &Path, after: usize) -> (Outcome, Vec<String>, Vec<EpochRecord>) {
-    let task = Task::new(dataset, config, None).unwrap();
-    let run = RunDirectory::open(folder).unwrap();
-    let flag = AtomicBool::new(false);
-    let after = if after == 0 { usize::MAX } else { after };
-    let mut observer = Interrupter { flag: &flag, after, notes: vec![], epochs: vec![] };
-    let training = Training::new(&task, config, &run, &mut observer).unwrap();
-    let outcome = training.run(&flag, &mut observer).unwrap();
-    (outcome, observer.notes, observer.epochs)
-}
-
-fn file(folder: &Path, name: &str) -> Vec<u8> {
-    std::fs::read(folder.join(name)).unwrap()
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! Whether a column is categorical or continuous is known only at the end, so numbers are collected first.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -18,13 +19,14 @@ use super::numbers::JsonRows;
 use crate::columns as c;
 use crate::dataset::{Dataset, Extra, Splits};
 use crate::error::{DataError, Result};
+use crate::lenient::{self, Lenient, without_sizes};
 use crate::node_count::{check_unbacked, node_count};
 use crate::schema::Schema;
 use crate::stored_schema::StoredSchema;
 use crate::target_staging::TargetStaging;
 
 /// Reads a data set from JSON lines.
-pub(crate) fn read(path: &Path) -> Result<Dataset> {
+pub(crate) fn read(path: &Path, mut lenient: Option<&mut Lenient>) -> Result<Dataset> {
     let file = File::open(path).map_err(|e| DataError::io(path, e))?;
     let mut lines = BufReader::with_capacity(1 << 18, file);
     let mut line = Vec::new();
@@ -44,10 +46,24 @@ pub(crate) fn read(path: &Path) -> Result<Dataset> {
         record.clear();
         let mut source = serde_json::Deserializer::from_slice(text);
         let parsed = (&mut record).deserialize(&mut source).and_then(|()| source.end());
-        parsed.map_err(|e| DataError::file(path, format!("line {number}: {}", json_message(&e))))?;
+        let parsed = parsed.map_err(|e| format!("line {number}: {}", json_message(&e)));
+        match &mut lenient {
+            None => parsed.map_err(|message| DataError::file(path, message))?,
+            Some(lenient) => {
+                // A line is usable if it is, for itself, a graph.
+                let schema = record.forget_labels();
+                let alone = |record: &mut Record| Staging::default().push(record, path);
+                let reason = |e: DataError| e.of_graph().unwrap_or_else(|| e.to_string());
+                if let Err(reason) = parsed.and_then(|()| alone(&mut record).map_err(reason)) {
+                    lenient.unusable.insert(staging.skip(), reason);
+                    continue;
+                }
+                record.schema = schema;
+            }
+        }
         staging.push(&mut record, path)?;
     }
-    staging.finish(path)
+    staging.finish(path, lenient)
 }
 
 /// The message without serde's "at line 1": every record is a line.
@@ -100,6 +116,14 @@ impl Record {
         self.splits = Default::default();
         self.schema = None;
         self.extras.clear();
+    }
+
+    /// Leaves out what only training needs, and hands out the schema.
+    fn forget_labels(&mut self) -> Option<Value> {
+        self.y.clear();
+        self.splits = Default::default();
+        self.extras.clear();
+        self.schema.take()
     }
 
     fn rows(&mut self, key: &str) -> Option<&mut JsonRows> {
@@ -164,6 +188,8 @@ impl<'de> Visitor<'de> for &mut Record {
 #[derive(Default)]
 struct Staging {
     sizes: Vec<(usize, usize)>,
+    /// How many of them were passed over.
+    skipped: usize,
     src: Vec<u32>,
     dst: Vec<u32>,
     node: FeatureStaging,
@@ -193,15 +219,16 @@ impl Staging {
             check_unbacked(nodes, edges).map_err(|m| wrong(c::NUM_NODES, m))?;
         }
         self.sizes.push((nodes, edges));
+        let earlier = graph - self.skipped;
         let names = [c::NODE_FEAT, c::NODE_FEAT_FLOAT, c::NODE_MULTI_HOT];
-        self.node.push(&record.node, nodes, graph, names).map_err(|(column, m)| wrong(column, m))?;
+        self.node.push(&record.node, nodes, earlier, names).map_err(|(column, m)| wrong(column, m))?;
         let names = [c::EDGE_ATTR, c::EDGE_ATTR_FLOAT, c::EDGE_MULTI_HOT];
-        self.edge.push(&record.edge, edges, graph, names).map_err(|(column, m)| wrong(column, m))?;
+        self.edge.push(&record.edge, edges, earlier, names).map_err(|(column, m)| wrong(column, m))?;
         self.push_targets(&record.y).map_err(|m| wrong(c::Y, m))?;
         self.push_splits(record, graph, nodes, edges).map_err(|(column, m)| wrong(column, m))?;
-        push_coordinates(&mut self.lap_pe, &record.lap_pe, graph, nodes).map_err(|m| wrong(c::LAP_PE, m))?;
-        push_coordinates(&mut self.rw_pe, &record.rw_pe, graph, nodes).map_err(|m| wrong(c::RW_PE, m))?;
-        self.push_roles(&record.wl_pe, graph, nodes).map_err(|m| wrong(c::WL_PE, m))?;
+        push_coordinates(&mut self.lap_pe, &record.lap_pe, earlier, nodes).map_err(|m| wrong(c::LAP_PE, m))?;
+        push_coordinates(&mut self.rw_pe, &record.rw_pe, earlier, nodes).map_err(|m| wrong(c::RW_PE, m))?;
+        self.push_roles(&record.wl_pe, earlier, nodes).map_err(|m| wrong(c::WL_PE, m))?;
         for (name, value) in record.extras.drain(..) {
             let column = match self.extras.iter_mut().position(|(n, _)| *n == name) {
                 Some(at) => &mut self.extras[at].1,
@@ -214,6 +241,17 @@ impl Staging {
             column.push(value);
         }
         Ok(())
+    }
+
+    /// Takes a graph without nodes for the next one; returns its number.
+    fn skip(&mut self) -> usize {
+        self.sizes.push((0, 0));
+        for features in [&mut self.node, &mut self.edge] {
+            features.ends.push(features.ends.last().copied().unwrap_or(0));
+        }
+        self.targets.push_missing();
+        self.skipped += 1;
+        self.sizes.len() - 1
     }
 
     /// Stated, or else the number of feature rows.
@@ -292,8 +330,8 @@ impl Staging {
         Ok(())
     }
 
-    fn push_roles(&mut self, rows: &JsonRows, graph: usize, nodes: usize) -> Result<(), String> {
-        let Some(roles) = expect_key(&mut self.wl_pe, rows, graph)? else { return Ok(()) };
+    fn push_roles(&mut self, rows: &JsonRows, earlier: usize, nodes: usize) -> Result<(), String> {
+        let Some(roles) = expect_key(&mut self.wl_pe, rows, earlier)? else { return Ok(()) };
         if rows.values.len() != nodes {
             return Err(format!("{} roles for {nodes} nodes", rows.values.len()));
         }
@@ -303,14 +341,19 @@ impl Staging {
         Ok(())
     }
 
-    fn finish(self, path: &Path) -> Result<Dataset> {
+    fn finish(mut self, path: &Path, mut lenient: Option<&mut Lenient>) -> Result<Dataset> {
+        if lenient.is_some() {
+            self.schema = self.schema.as_ref().map(without_sizes);
+        }
         let wrong = |(graph, column, message): (usize, &str, String)| DataError::value(path, graph, column, message);
-        let declared = self.schema.as_ref().map(Schema::layout);
-        let node = self.node.finish(declared.as_ref().map(|l| &l.node), c::NODE_FEAT).map_err(wrong)?;
-        let edge = self.edge.finish(declared.as_ref().map(|l| &l.edge), c::EDGE_ATTR).map_err(wrong)?;
+        let expected = lenient.as_ref().map(|lenient| &lenient.expected);
+        let declared = self.schema.as_ref().or(expected).map(Schema::layout);
+        let unusable = &mut lenient.as_mut().map(|lenient| &mut lenient.unusable);
+        let node = self.node.finish(declared.as_ref().map(|l| &l.node), c::NODE_FEAT, unusable).map_err(wrong)?;
+        let edge = self.edge.finish(declared.as_ref().map(|l| &l.edge), c::EDGE_ATTR, unusable).map_err(wrong)?;
         let mut store = GraphStore::new(Layout { node: node.layout.clone(), edge: edge.layout.clone(), target: None });
         let (mut first_node, mut first_edge) = (0, 0);
-        for (graph, (nodes, edges)) in self.sizes.into_iter().enumerate() {
+        for (nodes, edges) in self.sizes {
             let parts = GraphParts {
                 num_nodes: nodes,
                 src: &self.src[first_edge..first_edge + edges],
@@ -319,7 +362,7 @@ impl Staging {
                 edge: edge.rows(first_edge, edges),
                 target: None,
             };
-            store.push(parts).map_err(|source| DataError::Graph { path: path.into(), graph, source })?;
+            lenient::push(&mut store, parts, path, lenient.as_deref_mut())?;
             first_node += nodes;
             first_edge += edges;
         }
@@ -340,18 +383,23 @@ impl Staging {
 fn expect_key<'a, T: Default>(
     own: &'a mut Option<T>,
     rows: &JsonRows,
-    graph: usize,
+    earlier: usize,
 ) -> Result<Option<&'a mut T>, String> {
     match (rows.present, own.is_some()) {
-        (true, false) if graph > 0 => Err("the key is here, but not in earlier graphs".into()),
+        (true, false) if earlier > 0 => Err("the key is here, but not in earlier graphs".into()),
         (false, true) => Err("the key is missing, but earlier graphs have it".into()),
         (false, false) => Ok(None),
         (true, _) => Ok(Some(own.get_or_insert_default())),
     }
 }
 
-fn push_coordinates(own: &mut Option<Coordinates>, rows: &JsonRows, graph: usize, nodes: usize) -> Result<(), String> {
-    let Some(own) = expect_key(own, rows, graph)? else { return Ok(()) };
+fn push_coordinates(
+    own: &mut Option<Coordinates>,
+    rows: &JsonRows,
+    earlier: usize,
+    nodes: usize,
+) -> Result<(), String> {
+    let Some(own) = expect_key(own, rows, earlier)? else { return Ok(()) };
     let width = rows.width()?;
     if rows.lengths.len() != nodes {
         return Err(format!("{} rows for {nodes} nodes", rows.lengths.len()));
@@ -394,8 +442,8 @@ struct NumberStaging {
 }
 
 impl NumberStaging {
-    fn push(&mut self, rows: &JsonRows, count: usize, graph: usize) -> Result<(), String> {
-        if rows.present != self.present && graph > 0 {
+    fn push(&mut self, rows: &JsonRows, count: usize, earlier: usize) -> Result<(), String> {
+        if rows.present != self.present && earlier > 0 {
             let there = if rows.present { "here, but not in" } else { "missing, but present in" };
             return Err(format!("the key is {there} earlier graphs"));
         }
@@ -432,13 +480,13 @@ impl FeatureStaging {
         &mut self,
         record: &FeatureRecord,
         count: usize,
-        graph: usize,
+        earlier: usize,
         names: [&'static str; 3],
     ) -> Result<(), (&'static str, String)> {
-        self.numbers.push(&record.numbers, count, graph).map_err(|m| (names[0], m))?;
-        self.floats.push(&record.floats, count, graph).map_err(|m| (names[1], m))?;
+        self.numbers.push(&record.numbers, count, earlier).map_err(|m| (names[0], m))?;
+        self.floats.push(&record.floats, count, earlier).map_err(|m| (names[1], m))?;
         self.ends.push(self.ends.last().copied().unwrap_or(0) + count);
-        let words = expect_key(&mut self.words, &record.words, graph).map_err(|m| (names[2], m))?;
+        let words = expect_key(&mut self.words, &record.words, earlier).map_err(|m| (names[2], m))?;
         let Some((offsets, indices)) = words else { return Ok(()) };
         if record.words.lengths.len() != count {
             return Err((names[2], format!("{} lists, expected {count}", record.words.lengths.len())));
@@ -460,6 +508,7 @@ impl FeatureStaging {
         self,
         declared: Option<&FeatureLayout>,
         column: &'static str,
+        unusable: &mut Option<&mut BTreeMap<usize, String>>,
     ) -> Result<Features, (usize, &'static str, String)> {
         let NumberStaging { width, values, mut real, .. } = self.numbers;
         real.resize(width, false);
@@ -491,11 +540,16 @@ impl FeatureStaging {
                 if real {
                     features.continuous.push(value as f32);
                 } else {
-                    features.categorical.push(category(value).ok_or_else(|| {
+                    let index = category(value);
+                    if index.is_none() {
                         let graph = self.ends.partition_point(|&end| end <= row);
-                        let message = format!("{value} is not a category (0, 1, 2, …); write numbers with a decimal point to make them continuous");
-                        (graph, column, message)
-                    })?);
+                        let message = format!(
+                            "{value} is not a category (0, 1, 2, …); write numbers with a decimal point to make them continuous"
+                        );
+                        let Some(unusable) = unusable else { return Err((graph, column, message)) };
+                        unusable.entry(graph).or_insert(format!("column `{column}`: {message}"));
+                    }
+                    features.categorical.push(index.unwrap_or(0));
                 }
             }
             let floats = &self.floats.values[row * self.floats.width..(row + 1) * self.floats.width];

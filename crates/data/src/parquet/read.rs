@@ -18,6 +18,7 @@ use super::guard;
 use crate::columns as c;
 use crate::dataset::{Dataset, Extra, Splits};
 use crate::error::{DataError, Result};
+use crate::lenient::{self, Lenient, without_sizes};
 use crate::node_count::{check_unbacked, node_count};
 use crate::schema::Schema;
 use crate::stored_schema::StoredSchema;
@@ -105,7 +106,7 @@ impl Opened {
 }
 
 /// Reads a data set in the native layout.
-pub(crate) fn read(path: &Path) -> Result<Dataset> {
+pub(crate) fn read(path: &Path, lenient: Option<&mut Lenient>) -> Result<Dataset> {
     let opened = open(path)?;
     let names = opened.names();
     for required in [c::NUM_NODES, c::EDGE_INDEX] {
@@ -118,11 +119,12 @@ pub(crate) fn read(path: &Path) -> Result<Dataset> {
         }
     }
     let schema = opened.key(c::SCHEMA_KEY).map(|text| StoredSchema::parse(text, path)).transpose()?.map(|s| s.schema);
+    let schema = if lenient.is_some() { schema.as_ref().map(without_sizes) } else { schema };
     let layout = match &schema {
         Some(schema) => Layout { target: None, ..schema.layout() },
         None => find_layout(&opened, path)?,
     };
-    let mut reader = Reader::new(path, layout, &names);
+    let mut reader = Reader::new(path, layout, &names, lenient);
     // Room for what the file claims, but no more than its own bytes can justify.
     let most = opened.uncompressed_bytes() / 8;
     reader.store.reserve(opened.values_of(c::NODE_FEAT).min(most), (opened.values_of(c::EDGE_INDEX) / 2).min(most));
@@ -194,6 +196,7 @@ impl<'a> Matrix<'a> {
 
 struct Reader<'p> {
     path: &'p Path,
+    lenient: Option<&'p mut Lenient>,
     store: GraphStore,
     targets: TargetStaging,
     splits: Option<Splits>,
@@ -237,15 +240,17 @@ impl FeatureScratch {
 }
 
 impl<'p> Reader<'p> {
-    fn new(path: &'p Path, layout: Layout, names: &[String]) -> Self {
+    fn new(path: &'p Path, layout: Layout, names: &[String], lenient: Option<&'p mut Lenient>) -> Self {
         let has = |name: &str| names.iter().any(|n| n == name);
         let level = [(c::SPLIT, Level::Graph), (c::NODE_SPLIT, Level::Node), (c::EDGE_SPLIT, Level::Edge)];
         let extras = names.iter().filter(|n| !c::NATIVE.contains(&n.as_str()));
+        let split = level.into_iter().find(|(name, _)| lenient.is_none() && has(name));
         Self {
             path,
+            lenient,
             store: GraphStore::new(layout),
             targets: TargetStaging::default(),
-            splits: level.into_iter().find(|(name, _)| has(name)).map(|(_, level)| Splits::new(level)),
+            splits: split.map(|(_, level)| Splits::new(level)),
             encodings: Encodings {
                 laplacian: has(c::LAP_PE).then(Coordinates::default),
                 random_walk: has(c::RW_PE).then(Coordinates::default),
@@ -279,25 +284,11 @@ impl<'p> Reader<'p> {
             let graph = first + row;
             let num_nodes =
                 node_count(sizes.number(row)).map_err(|m| DataError::value(path, graph, c::NUM_NODES, m))?;
-            self.read_edges(&edge_index, row, graph)?;
-            let edges = self.scratch.src.len();
-            if node.iter().all(Option::is_none) {
-                check_unbacked(num_nodes, edges).map_err(|m| DataError::value(path, graph, c::NUM_NODES, m))?;
+            if let Err(error) = self.read_graph(&edge_index, [&node, &edge], row, num_nodes) {
+                let (Some(lenient), Some(reason)) = (&mut self.lenient, error.of_graph()) else { return Err(error) };
+                lenient.stand_in(&mut self.store, 0, reason);
+                continue;
             }
-            let layout = self.store.layout().clone();
-            read_features(path, &node, &layout.node, &mut self.scratch.node, row, graph, (Level::Node, num_nodes))?;
-            read_features(path, &edge, &layout.edge, &mut self.scratch.edge, row, graph, (Level::Edge, edges))?;
-            let Scratch { src, dst, node, edge } = &self.scratch;
-            self.store
-                .push(GraphParts {
-                    num_nodes,
-                    src,
-                    dst,
-                    node: node.rows(&layout.node),
-                    edge: edge.rows(&layout.edge),
-                    target: None,
-                })
-                .map_err(|source| DataError::Graph { path: path.into(), graph, source })?;
             for (column, own) in
                 coordinates.iter().zip([&mut self.encodings.laplacian, &mut self.encodings.random_walk])
             {
@@ -308,7 +299,9 @@ impl<'p> Reader<'p> {
                 }
             }
         }
-        self.read_targets(batch, first)?;
+        if self.lenient.is_none() {
+            self.read_targets(batch, first)?;
+        }
         self.read_splits(batch, first)?;
         self.read_roles(batch, first)?;
         for (name, parts) in &mut self.extras {
@@ -318,6 +311,28 @@ impl<'p> Reader<'p> {
             parts.push(column.clone());
         }
         Ok(())
+    }
+
+    fn read_graph(
+        &mut self,
+        edge_index: &Column<'_>,
+        [node, edge]: [&[Option<Column<'_>>; 3]; 2],
+        row: usize,
+        num_nodes: usize,
+    ) -> Result<()> {
+        let (path, graph) = (self.path, self.store.len());
+        self.read_edges(edge_index, row, graph)?;
+        let edges = self.scratch.src.len();
+        if node.iter().all(Option::is_none) {
+            check_unbacked(num_nodes, edges).map_err(|m| DataError::value(path, graph, c::NUM_NODES, m))?;
+        }
+        let layout = self.store.layout().clone();
+        read_features(path, node, &layout.node, &mut self.scratch.node, row, graph, (Level::Node, num_nodes))?;
+        read_features(path, edge, &layout.edge, &mut self.scratch.edge, row, graph, (Level::Edge, edges))?;
+        let Scratch { src, dst, node, edge } = &self.scratch;
+        let (node, edge) = (node.rows(&layout.node), edge.rows(&layout.edge));
+        let parts = GraphParts { num_nodes, src, dst, node, edge, target: None };
+        lenient::push(&mut self.store, parts, path, self.lenient.as_deref_mut())
     }
 
     fn read_edges(&mut self, column: &Column<'_>, row: usize, graph: usize) -> Result<()> {
@@ -457,6 +472,9 @@ impl<'p> Reader<'p> {
         for row in 0..batch.num_rows() {
             let wrong = |message: String| DataError::value(self.path, first + row, c::WL_PE, message);
             let (elements, nodes) = (range(list, row), self.store.node_range(first + row).len());
+            if nodes == 0 && self.lenient.as_ref().is_some_and(|l| l.unusable.contains_key(&(first + row))) {
+                continue;
+            }
             if elements.len() != nodes {
                 return Err(wrong(format!("{} roles for {nodes} nodes", elements.len())));
             }

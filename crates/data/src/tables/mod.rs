@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 
 pub use mapping::TableMapping;
 pub use read::read_tables;
+pub(crate) use read::read_with;
 pub(crate) use write::write;
 
 use crate::error::{DataError, Result};

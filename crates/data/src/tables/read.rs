@@ -14,6 +14,7 @@ use super::{TablePaths, schema_path};
 use crate::columns as c;
 use crate::dataset::{Dataset, Extra, Splits};
 use crate::error::{DataError, Result};
+use crate::lenient::{self, Lenient, without_sizes};
 use crate::schema::{FeatureSchema, Schema, TargetColumn, TargetSchema, Vocabulary};
 use crate::stored_schema::StoredSchema;
 
@@ -22,20 +23,32 @@ use crate::stored_schema::StoredSchema;
 /// # Errors
 /// With the file, row and column of whatever does not fit.
 pub fn read_tables(paths: &TablePaths, mapping: &TableMapping) -> Result<Dataset> {
+    read_with(paths, mapping, None)
+}
+
+pub(crate) fn read_with(
+    paths: &TablePaths,
+    mapping: &TableMapping,
+    mut lenient: Option<&mut Lenient>,
+) -> Result<Dataset> {
     let nodes = Table::read(&paths.nodes)?;
     let edges = Table::read(&paths.edges)?;
     let graphs = paths.graphs.as_deref().filter(|p| p.exists()).map(Table::read).transpose()?;
     let tables: Vec<&Table> = [Some(&nodes), Some(&edges), graphs.as_ref()].into_iter().flatten().collect();
     mapping.check(&tables)?;
-    let stored = find_schema(&nodes, &schema_path(&paths.nodes))?.filter(|_| mapping.is_default());
+    let mut stored = find_schema(&nodes, &schema_path(&paths.nodes))?.filter(|_| mapping.is_default());
+    if let Some(lenient) = &lenient {
+        let schema = stored.as_ref().map_or_else(|| lenient.expected.clone(), |stored| without_sizes(&stored.schema));
+        stored = Some(StoredSchema::new(&schema));
+    }
 
     let ids = Ids::new(&nodes, &edges, graphs.as_ref(), mapping)?;
     let mut roles = Roles::new(mapping, stored.as_ref(), &nodes, &edges, graphs.as_ref())?;
     let node = roles.features(&nodes, Level::Node, ids.node_columns.clone())?;
     let edge = roles.features(&edges, Level::Edge, ids.edge_columns.clone())?;
 
-    let node_rows = node.gather(&nodes, &ids.nodes.rows)?;
-    let edge_rows = edge.gather(&edges, &ids.edges.rows)?;
+    let node_rows = node.gather(&nodes, &ids.nodes.rows, lenient.is_some())?;
+    let edge_rows = edge.gather(&edges, &ids.edges.rows, lenient.is_some())?;
     let mut schema = Schema { node: node.schema, edge: edge.schema, target: None };
     let mut store = GraphStore::new(Layout { target: None, ..schema.layout() });
     for graph in 0..ids.graphs {
@@ -48,7 +61,7 @@ pub fn read_tables(paths: &TablePaths, mapping: &TableMapping) -> Result<Dataset
             edge: edge_rows.slice(&store.layout().edge, e),
             target: None,
         };
-        store.push(parts).map_err(|source| DataError::Graph { path: paths.nodes.clone(), graph, source })?;
+        lenient::push(&mut store, parts, &paths.nodes, lenient.as_deref_mut())?;
     }
     let order = |level: Level| match level {
         Level::Graph => ids.graph_rows.clone(),
@@ -60,7 +73,7 @@ pub fn read_tables(paths: &TablePaths, mapping: &TableMapping) -> Result<Dataset
     }
     let encodings = read_encodings(&nodes, &ids.nodes.rows)?;
     store.set_encodings(encodings).map_err(|e| DataError::file(&paths.nodes, e.to_string()))?;
-    let splits = match roles.split {
+    let splits = match roles.split.filter(|_| lenient.is_none()) {
         Some((table, level, column)) => Some(read_split(table, level, column, &order(level))?),
         None => None,
     };
@@ -445,7 +458,8 @@ struct FeatureValues {
 }
 
 impl FeatureColumns {
-    fn gather(&self, table: &Table, rows: &[usize]) -> Result<FeatureValues> {
+    /// A lenient reader takes NaN for numbers that are none, and leaves them to the graph's check.
+    fn gather(&self, table: &Table, rows: &[usize], lenient: bool) -> Result<FeatureValues> {
         let mut values = FeatureValues::default();
         let mut list = Vec::new();
         values.offsets.push(0);
@@ -458,8 +472,11 @@ impl FeatureColumns {
             }
             for &at in &self.continuous {
                 values.continuous.push(cell(table, at, row, |column| {
-                    let value = column.real(row)?.ok_or("the cell is empty")?;
-                    Ok(finite(value)?)
+                    let value = column.real(row)?;
+                    if lenient {
+                        return Ok(value.map_or(f32::NAN, |value| value as f32));
+                    }
+                    Ok(finite(value.ok_or("the cell is empty")?)?)
                 })?);
             }
             if let Some(at) = self.multi_hot {

@@ -4,13 +4,9 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use ::parquet::arrow::ArrowWriter;
-use ::parquet::basic::{Compression, ZstdLevel};
-use ::parquet::file::metadata::KeyValue;
-use ::parquet::file::properties::WriterProperties;
-use arrow_array::{Array, ArrayRef, Float32Array, Int64Array, ListArray, RecordBatch, StringArray};
+use arrow_array::{Array, ArrayRef, Float32Array, Int64Array, ListArray, StringArray};
 use arrow_buffer::OffsetBuffer;
-use arrow_schema::{DataType, Field, Schema as ArrowSchema};
+use arrow_schema::{DataType, Field};
 use gt_graph::{FeatureRows, GraphRef, Level, MISSING_CLASS, TargetRows};
 
 use super::{TablePaths, schema_path};
@@ -18,6 +14,7 @@ use crate::atomic::Prepared;
 use crate::columns as c;
 use crate::dataset::Dataset;
 use crate::error::{DataError, Result};
+use crate::records::Records;
 use crate::scalar::Scalar;
 use crate::schema::FeatureSchema;
 use crate::stored_schema::StoredSchema;
@@ -38,9 +35,9 @@ pub(crate) fn write(dataset: &Dataset, path: &Path) -> Result<()> {
     let stored = stored.to_line();
     let graphs_path = paths.graphs.expect("named beside the nodes");
     let mut files = vec![
-        nodes_table(dataset).write(&paths.nodes, Some(&stored))?,
-        edges_table(dataset).write(&paths.edges, None)?,
-        graphs_table(dataset).write(&graphs_path, None)?,
+        nodes_table(dataset).0.prepare(&paths.nodes, Some(&stored))?,
+        edges_table(dataset).0.prepare(&paths.edges, None)?,
+        graphs_table(dataset).0.prepare(&graphs_path, None)?,
     ];
     if path.extension().is_none_or(|e| e != "parquet") {
         let beside = schema_path(path);
@@ -76,15 +73,15 @@ fn check_names(dataset: &Dataset, path: &Path) -> Result<()> {
 
 /// Columns to be written.
 #[derive(Default)]
-struct Columns(Vec<(String, ArrayRef)>);
+struct Columns(Records);
 
 impl Columns {
     fn push(&mut self, name: &str, values: impl Array + 'static) {
-        self.0.push((name.into(), Arc::new(values)));
+        self.0.push(name, Arc::new(values));
     }
 
     fn integers(&mut self, name: &str, values: impl Iterator<Item = usize>) {
-        self.push(name, Int64Array::from_iter_values(values.map(|v| v as i64)));
+        self.0.integers(name, values.map(Some));
     }
 
     fn features<'a>(
@@ -139,62 +136,6 @@ impl Columns {
             self.push(c::SPLIT, StringArray::from_iter_values((0..split.codes.len()).map(|row| split.name(row))));
         }
     }
-
-    /// Writes the columns as the path's extension says.
-    fn write(self, path: &Path, schema: Option<&str>) -> Result<Prepared> {
-        match path.extension().and_then(|e| e.to_str()) {
-            Some("parquet") => self.write_parquet(path, schema),
-            Some("tsv") => self.write_csv(path, b'\t'),
-            _ => self.write_csv(path, b','),
-        }
-    }
-
-    fn write_parquet(self, path: &Path, schema: Option<&str>) -> Result<Prepared> {
-        let fields: Vec<Field> =
-            self.0.iter().map(|(name, array)| Field::new(name, array.data_type().clone(), true)).collect();
-        let metadata = schema.map(|text| vec![KeyValue::new(c::SCHEMA_KEY.into(), text.to_owned())]);
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::ZSTD(ZstdLevel::try_new(1).expect("level 1 exists")))
-            .set_key_value_metadata(metadata)
-            .build();
-        Prepared::write(path, |out| {
-            let failed = |e: ::parquet::errors::ParquetError| DataError::file(path, e.to_string());
-            let arrow = Arc::new(ArrowSchema::new(fields));
-            let arrays = self.0.into_iter().map(|(_, array)| array).collect();
-            let batch =
-                RecordBatch::try_new(arrow.clone(), arrays).map_err(|e| DataError::file(path, e.to_string()))?;
-            let mut writer = ArrowWriter::try_new(out, arrow, Some(properties)).map_err(failed)?;
-            writer.write(&batch).map_err(failed)?;
-            writer.close().map(|_| ()).map_err(failed)
-        })
-    }
-
-    fn write_csv(self, path: &Path, delimiter: u8) -> Result<Prepared> {
-        Prepared::write(path, |out| {
-            let failed = |e: csv::Error| DataError::file(path, e.to_string());
-            let mut writer = csv::WriterBuilder::new().delimiter(delimiter).from_writer(out);
-            writer.write_record(self.0.iter().map(|(name, _)| name)).map_err(failed)?;
-            let rows = self.0.first().map_or(0, |(_, array)| array.len());
-            for row in 0..rows {
-                for (_, array) in &self.0 {
-                    writer.write_field(cell_text(array, row)).map_err(failed)?;
-                }
-                writer.write_record(None::<&[u8]>).map_err(failed)?;
-            }
-            writer.flush().map_err(|e| DataError::io(path, e))
-        })
-    }
-}
-
-fn cell_text(array: &ArrayRef, row: usize) -> String {
-    use arrow_array::cast::AsArray;
-    if let Some(list) = array.as_list_opt::<i32>() {
-        let values = list.value(row);
-        let words: Vec<String> =
-            (0..values.len()).filter_map(|at| Scalar::at(&values, at)).map(|v| v.to_text()).collect();
-        return words.join(" ");
-    }
-    Scalar::at(array, row).map(|value| value.to_text()).unwrap_or_default()
 }
 
 fn nodes_table(dataset: &Dataset) -> Columns {
@@ -242,7 +183,7 @@ fn graphs_table(dataset: &Dataset) -> Columns {
     columns.split(dataset, Level::Graph);
     columns.targets(dataset, Level::Graph);
     for extra in dataset.extras().iter().filter(|e| Scalar::has_text(e.values.data_type())) {
-        columns.0.push((extra.name.clone(), extra.values.clone()));
+        columns.0.push(&extra.name, extra.values.clone());
     }
     columns
 }

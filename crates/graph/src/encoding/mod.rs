@@ -102,6 +102,29 @@ impl Encodings {
         self.laplacian.is_none() && self.random_walk.is_none() && self.weisfeiler_lehman.is_none()
     }
 
+    /// The same kinds, for no node.
+    pub(crate) fn emptied(&self) -> Self {
+        let coordinates =
+            |of: &Option<Coordinates>| of.as_ref().map(|c| Coordinates { width: c.width, values: vec![] });
+        Self {
+            laplacian: coordinates(&self.laplacian),
+            random_walk: coordinates(&self.random_walk),
+            weisfeiler_lehman: self.weisfeiler_lehman.as_ref().map(|_| Vec::new()),
+        }
+    }
+
+    /// Appends the rows of some nodes of encodings of the same kinds.
+    pub(crate) fn extend(&mut self, all: &Encodings, nodes: std::ops::Range<usize>) {
+        for (own, all) in [(&mut self.laplacian, &all.laplacian), (&mut self.random_walk, &all.random_walk)] {
+            if let (Some(own), Some(all)) = (own, all) {
+                own.values.extend_from_slice(all.rows(nodes.clone()));
+            }
+        }
+        if let (Some(own), Some(all)) = (&mut self.weisfeiler_lehman, &all.weisfeiler_lehman) {
+            own.extend_from_slice(&all[nodes]);
+        }
+    }
+
     pub(crate) fn check(&self, nodes: usize) -> Result<(), GraphError> {
         let level = Level::Node;
         for (what, found) in [("laplacian encoding", &self.laplacian), ("random-walk encoding", &self.random_walk)] {

@@ -1,14 +1,18 @@
 //! The subcommands: each parses its arguments, checks them, and calls the layers below.
 
+mod asking;
+mod attention;
 mod bench;
 mod check;
 mod config;
 mod convert;
+mod embed;
 mod encode;
 mod eval;
 mod fetch;
 mod import;
 mod info;
+mod predict;
 mod sbm;
 mod split;
 mod train;
@@ -35,6 +39,9 @@ pub enum Command {
     Train(Box<train::Arguments>),
     /// Score a trained model on a part of a data set
     Eval(eval::Arguments),
+    Predict(predict::Arguments),
+    Embed(embed::Arguments),
+    Attention(attention::Arguments),
     /// Show or check a configuration
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -71,6 +78,9 @@ impl Command {
             Command::Encode(arguments) => arguments.run(),
             Command::Train(arguments) => arguments.run(),
             Command::Eval(arguments) => arguments.run(),
+            Command::Predict(arguments) => arguments.run(),
+            Command::Embed(arguments) => arguments.run(),
+            Command::Attention(arguments) => arguments.run(),
             Command::Config(command) => command.run(),
             Command::Import(arguments) => arguments.run(),
             Command::Bench(arguments) => arguments.run(),

@@ -9,7 +9,7 @@ use anyhow::{Result, anyhow, ensure};
 use clap::Args;
 use gt_data::{Dataset, SbmSet, SbmSizes};
 use gt_models::Config;
-use gt_train::{Outcome, RunDirectory, Scores, Stop, Task, Training};
+use gt_train::{Observer, Outcome, Part, Report, RunDirectory, Scores, Stop, Task, Training};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -18,6 +18,11 @@ use crate::progress::Progress;
 
 /// Train a model. Without CONFIG, --preset and --data a small CLUSTER set is made and a small model trained on it, in about a minute.
 #[derive(Args)]
+#[command(
+    after_help = "The data decides what is predicted: its targets, of graphs, nodes or edges. --set data.task=links predicts instead which nodes are joined.\n\n\
+Examples:\n  gt train --preset zinc --data zinc12k.parquet\n  gt train --data mine.jsonl --set model.layers=4 --out runs/mine\n  \
+gt train --data cora.parquet --set data.task=links --set model.layers=2 --set optimizer.lr=5e-3"
+)]
 pub struct Arguments {
     /// Configuration, TOML; `gt config show` prints a complete one
     config: Option<PathBuf>,
@@ -66,9 +71,16 @@ impl Arguments {
             Some(file) => anyhow!("{}: {e}", file.display()),
             None => e.into(),
         })?;
+        let unused_targets = task.links.is_some() && dataset.schema().target.is_some();
         drop(dataset);
         let interrupt = interrupt();
         let mut progress = Progress::new(&name, &config, &task);
+        if let Some(links) = &task.links {
+            let [train, val, test] = Part::ALL.map(|part| links.count(part));
+            let ignored = if unused_targets { "; the data's targets are not used" } else { "" };
+            let kind = links.kind();
+            progress.note(&format!("{kind} links: {train} to train on, {val} and {test} held out{ignored}"));
+        }
         let training = Training::new(&task, &config, &run, &mut progress)?;
         // Only now is it known that a run can go on with it.
         run.write("config.toml", config.to_toml().as_bytes())?;
@@ -77,10 +89,11 @@ impl Arguments {
         let outcome = training.run(&interrupt, &mut progress);
         progress.finish();
         let outcome = outcome?;
+        let report = write_report(&run, &task, &config, parameters, &outcome);
         if outcome.stop == Stop::Interrupted {
             return Err(Interrupted(run.path().into()).into());
         }
-        self.report(&run, &task, parameters, &outcome)
+        self.print(&run, &task, parameters, &outcome, report)
     }
 
     /// Directory, configuration and name of the run to go on with.
@@ -135,7 +148,14 @@ impl Arguments {
         Ok((run, config, name))
     }
 
-    fn report(&self, run: &RunDirectory, task: &Task, parameters: usize, outcome: &Outcome) -> Result<()> {
+    fn print(
+        &self,
+        run: &RunDirectory,
+        task: &Task,
+        parameters: usize,
+        outcome: &Outcome,
+        report: Option<PathBuf>,
+    ) -> Result<()> {
         let scores = |scores: &Scores| serde_json::to_value(scores.metric).unwrap_or(Value::Null);
         let last: Map<String, Value> =
             outcome.last.iter().map(|(part, of)| (part.name().to_owned(), scores(of))).collect();
@@ -155,6 +175,7 @@ impl Arguments {
                 last: Value::Object(last),
                 best,
                 weights_sha256: outcome.weights.clone(),
+                report: report.map(|file| file.display().to_string()),
             });
         }
         let mut text = format!("\n{:10} {:>12} {:>12}   ({})\n", "", "paper", "exact", task.metric.name());
@@ -162,11 +183,14 @@ impl Arguments {
             text += &format!("{:10} {:12.4} {:12.4}\n", part.name(), of.metric.paper, of.metric.exact);
         }
         if let Some(best) = &outcome.best {
-            let test = best.test.as_ref().map_or(f64::NAN, |t| t.metric.exact);
-            text +=
-                &format!("best validation: epoch {}, val {:.4}, test {test:.4}\n", best.epoch, best.val.metric.exact);
+            let test = best.test.as_ref().map_or(String::new(), |test| format!(", test {:.4}", test.metric.exact));
+            text += &format!("best validation: epoch {}, val {:.4}{test}\n", best.epoch, best.val.metric.exact);
         }
-        console::print(&format!("{text}run: {}\n", run.path().display()))
+        text += &format!("run: {}\n", run.path().display());
+        if let Some(file) = report {
+            text += &format!("report: {}\n", file.display());
+        }
+        console::print(&text)
     }
 }
 
@@ -182,6 +206,7 @@ struct Line {
     last: Value,
     best: Option<BestLine>,
     weights_sha256: String,
+    report: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -189,6 +214,24 @@ struct BestLine {
     epoch: usize,
     val: Value,
     test: Option<Value>,
+}
+
+/// Writes the report and says where. A run that cannot be told of is still a run: what goes wrong here is a warning.
+fn write_report(
+    run: &RunDirectory,
+    task: &Task,
+    config: &Config,
+    parameters: usize,
+    outcome: &Outcome,
+) -> Option<PathBuf> {
+    let report = Report::new(run, task, config, parameters, outcome);
+    match report.and_then(|report| run.write(Report::FILE, report.to_html().as_bytes())) {
+        Ok(()) => Some(run.path().join(Report::FILE)),
+        Err(error) => {
+            console::warn(&format!("there is no report: {error}"));
+            None
+        }
+    }
 }
 
 /// A file's name as configurations hold it.
@@ -215,7 +258,7 @@ fn fresh(name: &str, seed: u64) -> PathBuf {
 /// `timeout` and some schedulers signal a process and then its group: signals this close together are one.
 const ONE_SIGNAL: Duration = Duration::from_secs(1);
 
-/// Becomes true at SIGINT or SIGTERM; a second signal ends the program at once.
+/// Becomes true at SIGINT, SIGTERM or SIGHUP; a second signal ends the program at once.
 fn interrupt() -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
     let raised = Arc::clone(&flag);

@@ -4,7 +4,7 @@ use gt_graph::{Level, TargetKind};
 use gt_nn::{Channels, Input, Loss, Network, Reads};
 use serde::{Deserialize, Serialize};
 
-use super::{Config, ConfigError, Encoding, Graph, LossName, ModelConfig, Pairs};
+use super::{Config, ConfigError, Encoding, Graph, LinksConfig, LossName, ModelConfig, Pairs, TaskName};
 
 /// Columns of the features on nodes, or on edges.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +50,13 @@ pub struct TargetShape {
     pub columns: Vec<usize>,
 }
 
+impl TargetShape {
+    /// Whether a pair of nodes is joined: what link prediction learns.
+    pub fn link() -> Self {
+        Self { level: Level::Edge, kind: TargetKind::Class, columns: vec![2] }
+    }
+}
+
 /// What a network has to know of the data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -74,7 +81,16 @@ impl Config {
             Loss::CrossEntropy { .. } => data.target.columns[0],
             _ => data.target.columns.len(),
         };
-        Ok(network(&self.model, data, outputs))
+        let mut network = network(&self.model, data, outputs);
+        if self.data.task == TaskName::Links {
+            // A pair that is asked about has no edge stream of its own.
+            network.reads = match self.model.pairs {
+                Pairs::Auto if self.links.directed != Some(true) => Reads::Products,
+                Pairs::Product => Reads::Products,
+                Pairs::Auto | Pairs::Ends => Reads::Pairs,
+            };
+        }
+        Ok(network)
     }
 
     /// The loss for data of a shape.
@@ -83,9 +99,11 @@ impl Config {
     /// If the loss does not fit the targets.
     pub fn loss(&self, data: &DataShape) -> Result<Loss, ConfigError> {
         let TargetShape { kind, columns, .. } = &data.target;
-        let one_class = *kind == TargetKind::Class && columns.len() == 1;
+        let links = self.data.task == TaskName::Links;
+        let one_class = *kind == TargetKind::Class && columns.len() == 1 && !links;
         let labels = *kind == TargetKind::Class && columns.iter().all(|&classes| classes <= 2);
         let found = match (kind, columns.len()) {
+            _ if links => "links to predict, which needs bce".to_owned(),
             (TargetKind::Float, n) => format!("{n} real-valued target{}", if n == 1 { "" } else { "s" }),
             (TargetKind::Class, 1) => format!("one target of {} classes", columns[0]),
             (TargetKind::Class, n) => format!("{n} targets of classes {columns:?}"),
@@ -109,7 +127,11 @@ impl Config {
 
     /// Every key filled in, so that all of them show.
     pub(super) fn complete() -> Self {
-        Self { model: ModelConfig::default().complete(), ..Default::default() }
+        Self {
+            model: ModelConfig::default().complete(),
+            links: LinksConfig::default().complete(),
+            ..Default::default()
+        }
     }
 }
 
@@ -127,6 +149,7 @@ fn network(model: &ModelConfig, data: &DataShape, outputs: usize) -> Network {
         Level::Graph => Reads::Graphs(model.readout),
         Level::Node => Reads::Nodes,
         Level::Edge if own_edges => Reads::Edges,
+        Level::Edge if model.pairs == Pairs::Product => Reads::Products,
         Level::Edge => Reads::Pairs,
     };
     Network {

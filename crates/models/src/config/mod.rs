@@ -2,12 +2,16 @@
 
 mod build;
 mod keys;
+mod links;
 mod model;
 mod training;
 
 pub use build::{Columns, DataShape, TargetShape};
+pub use links::LinksConfig;
 pub use model::{Encoding, Graph, ModelConfig, Pairs, Variant};
-pub use training::{DataConfig, LossName, Optimizer, OptimizerConfig, Schedule, ScheduleConfig, SignFlip, TrainConfig};
+pub use training::{
+    DataConfig, LossName, Optimizer, OptimizerConfig, Schedule, ScheduleConfig, SignFlip, TaskName, TrainConfig,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +40,8 @@ pub struct Config {
     pub schedule: ScheduleConfig,
     /// Batches, loss, and when to stop.
     pub train: TrainConfig,
+    /// Link prediction.
+    pub links: LinksConfig,
 }
 
 /// What is wrong with a configuration: everything at once, a line each.
@@ -117,6 +123,11 @@ impl Config {
         self.optimizer.check(&mut problems);
         self.schedule.check(self.optimizer.lr, &mut problems);
         self.train.check(&mut problems);
+        self.links.check(&mut problems);
+        let directed = self.data.task == TaskName::Links && self.links.directed == Some(true);
+        problems.unless(!directed || self.model.pairs != Pairs::Product, "model.pairs", || {
+            "a product does not tell directions apart, but links are directed; `ends` does".into()
+        });
         problems.finish()
     }
 }

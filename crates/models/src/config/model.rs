@@ -46,11 +46,13 @@ pub enum Encoding {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pairs {
-    /// The edges' own stream where there is one and it has the data's edges, else their end nodes.
+    /// The edges' own stream where there is one and it has the data's edges, else their end nodes. For links: the product, or, if they are directed, the end nodes.
     #[default]
     Auto,
-    /// Always the end nodes, side by side; what link prediction needs.
+    /// The end nodes, side by side.
     Ends,
+    /// The product of the end nodes, channel by channel; direction does not count.
+    Product,
 }
 
 /// The network. What is not set of the last five keys follows `variant`.
@@ -87,7 +89,7 @@ pub struct ModelConfig {
     /// Which layers the head reads: `last`, `concat` or `sum` (jumping knowledge).
     #[serde(with = "JumpName")]
     pub jump: Jump,
-    /// What predictions for edges are made from: `auto` or `ends`.
+    /// What predictions for edges are made from: `auto`, `ends` or `product`.
     pub pairs: Pairs,
     /// Share of attended and hidden values dropped in training.
     pub dropout: f64,

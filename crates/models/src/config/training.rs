@@ -4,12 +4,25 @@ use serde::{Deserialize, Serialize};
 
 use super::Problems;
 
+/// What is predicted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TaskName {
+    /// The targets of the data.
+    #[default]
+    Targets,
+    /// Which nodes are joined; targets are ignored.
+    Links,
+}
+
 /// Which graphs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DataConfig {
     /// The file; empty: a small CLUSTER set made on the spot.
     pub file: String,
+    /// What is predicted: `targets`, or `links` between nodes.
+    pub task: TaskName,
     /// Shares of training, validation and test where the file has no split.
     pub split: [f64; 3],
     /// Seed of such a split.
@@ -20,7 +33,13 @@ pub struct DataConfig {
 
 impl Default for DataConfig {
     fn default() -> Self {
-        Self { file: String::new(), split: [0.8, 0.1, 0.1], split_seed: 41, standardize: false }
+        Self {
+            file: String::new(),
+            task: TaskName::Targets,
+            split: [0.8, 0.1, 0.1],
+            split_seed: 41,
+            standardize: false,
+        }
     }
 }
 

@@ -201,8 +201,8 @@ impl<T: Real> Engine<T> {
         self.hidden(index, Stream::Edge)
     }
 
-    fn hidden(&self, index: usize, stream: Stream) -> Vec<T> {
-        let x = self.work.streams[index].of(stream);
+    pub(crate) fn hidden(&self, index: usize, stream: Stream) -> Vec<T> {
+        let x = self.work.streams[self.stream_index(index)].of(stream);
         let mut y = x.to_vec();
         if index > 0 {
             let (site, affine) = self.norm_site(index - 1, 1, stream);
@@ -216,18 +216,24 @@ impl<T: Real> Engine<T> {
     fn forward(&mut self, batch: &GraphBatch, edges: Edges, train: bool) {
         self.work.prepare(&self.network, batch, edges, train);
         if train || self.work.plan.open {
-            input::forward(self);
-            for layer in 0..self.network.layers {
-                stage::attention_forward(self, layer, train);
-                self.finish_statistics(layer, 0, train);
-                stage::feed_forward(self, layer, train);
-                self.finish_statistics(layer, 1, train);
-            }
+            self.stages(train, |_| {});
             head::read(self);
         } else {
             inference::forward(self);
         }
         head::forward(self);
+    }
+
+    /// Stage by stage over the whole batch; `attended` is called when a layer's attention has run.
+    pub(crate) fn stages(&mut self, train: bool, mut attended: impl FnMut(&Self)) {
+        input::forward(self);
+        for layer in 0..self.network.layers {
+            stage::attention_forward(self, layer, train);
+            attended(self);
+            self.finish_statistics(layer, 0, train);
+            stage::feed_forward(self, layer, train);
+            self.finish_statistics(layer, 1, train);
+        }
     }
 
     fn backward(&mut self) {

@@ -1,7 +1,7 @@
 //! The head: what it reads of the streams, then a multi-layer perceptron.
 //!
 //! It reads the nodes or edges of the last layer, or of all layers side by side or added up (jumping knowledge, Xu et al. 2018). For graphs nodes become one row: their mean, sum
-//! or largest value. For pairs the rows of source and target stand side by side. Perceptron: x ← ReLU(x·W + b), the last layer without ReLU.
+//! or largest value. For pairs the rows of source and target stand side by side, or are multiplied channel by channel. Perceptron: x ← ReLU(x·W + b), the last layer without ReLU.
 
 use std::ops::Range;
 
@@ -53,7 +53,7 @@ impl<T: Real> Activations<T> {
             Reads::Graphs(_) => (graphs, nodes, graphs),
             Reads::Nodes => (nodes, nodes, 0),
             Reads::Edges => (edges, edges, 0),
-            Reads::Pairs => (pairs, nodes, pairs),
+            Reads::Pairs | Reads::Products => (pairs, nodes, pairs),
         };
         self.rows = rows;
         self.source.size(sources * source);
@@ -91,7 +91,7 @@ impl<T: Real> Activations<T> {
     fn input(&self, reads: Reads) -> &[T] {
         match reads {
             Reads::Nodes | Reads::Edges => &self.source,
-            Reads::Graphs(_) | Reads::Pairs => &self.joined,
+            Reads::Graphs(_) | Reads::Pairs | Reads::Products => &self.joined,
         }
     }
 }
@@ -135,7 +135,7 @@ impl Pairs {
 
     /// Takes the batch's edges unless other pairs are asked for, and sorts places by node.
     pub(crate) fn prepare(&mut self, network: &Network, batch: &GraphBatch) {
-        if network.reads != Reads::Pairs {
+        if !matches!(network.reads, Reads::Pairs | Reads::Products) {
             return;
         }
         if !self.asked {
@@ -196,12 +196,18 @@ pub(crate) fn forward<T: Real>(engine: &mut Engine<T>) {
     let width = source_width(&engine.network);
     match reads {
         Reads::Graphs(readout) => pool(engine, readout, width, &mut head),
-        Reads::Pairs => {
+        Reads::Pairs | Reads::Products => {
             let (pairs, source) = (&engine.work.pairs, &head.source);
             let row = |node: u32| &source[node as usize * width..(node as usize + 1) * width];
-            head.joined.par_chunks_mut(2 * width).enumerate().with_min_len(64).for_each(|(pair, out)| {
-                out[..width].copy_from_slice(row(pairs.source[pair]));
-                out[width..].copy_from_slice(row(pairs.target[pair]));
+            let streams = if reads == Reads::Pairs { 2 } else { 1 };
+            head.joined.par_chunks_mut(streams * width).enumerate().with_min_len(64).for_each(|(pair, out)| {
+                let (from, to) = (row(pairs.source[pair]), row(pairs.target[pair]));
+                if reads == Reads::Pairs {
+                    out[..width].copy_from_slice(from);
+                    out[width..].copy_from_slice(to);
+                } else {
+                    out.iter_mut().zip(from.iter().zip(to)).for_each(|(out, (&a, &b))| *out = a * b);
+                }
             });
         }
         Reads::Nodes | Reads::Edges => {}
@@ -388,7 +394,7 @@ fn perceptron_backward<T: Real>(engine: &Engine<T>, head: &mut Activations<T>, p
 /// Gradient of what was read, from that of the perceptron's input.
 fn source_backward<T: Real>(engine: &Engine<T>, head: &mut Activations<T>) {
     let width = source_width(&engine.network);
-    let Activations { largest, dlayers: [dinput, _], dsource, .. } = head;
+    let Activations { source, largest, dlayers: [dinput, _], dsource, .. } = head;
     let offsets = &engine.work.topology.node_offsets;
     match engine.network.reads {
         Reads::Nodes | Reads::Edges => {
@@ -402,6 +408,19 @@ fn source_backward<T: Real>(engine: &Engine<T>, head: &mut Activations<T>) {
                 for &place in &places[offsets[node] as usize..offsets[node + 1] as usize] {
                     let from = &dinput[place as usize * width..(place as usize + 1) * width];
                     out.iter_mut().zip(from).for_each(|(to, &value)| *to += value);
+                }
+            });
+        }
+        Reads::Products => {
+            let Pairs { source: from, target: to, offsets, places, .. } = &engine.work.pairs;
+            dsource.par_chunks_mut(width).enumerate().with_min_len(64).for_each(|(node, out)| {
+                out.fill(T::ZERO);
+                for &place in &places[offsets[node] as usize..offsets[node + 1] as usize] {
+                    let pair = place as usize / 2;
+                    let other = if place % 2 == 0 { to[pair] } else { from[pair] } as usize;
+                    let factors = &source[other * width..(other + 1) * width];
+                    let slopes = &dinput[pair * width..(pair + 1) * width];
+                    out.iter_mut().zip(factors.iter().zip(slopes)).for_each(|(to, (&a, &b))| *to += a * b);
                 }
             });
         }

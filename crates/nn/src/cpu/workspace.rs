@@ -170,6 +170,12 @@ impl<T: Real> Workspace<T> {
         input::prepare(&mut self.input, network, batch, edges, all_edges);
     }
 
+    /// Makes room for the streams and activations of an inference that goes stage by stage, whatever the plan.
+    pub(crate) fn keep_stages(&mut self, network: &Network) {
+        let (nodes, edges) = (self.topology.nodes(), self.topology.edges());
+        self.size_activations(network, nodes, edges, if network.edge_stream { edges } else { 0 }, false);
+    }
+
     fn size_activations(&mut self, network: &Network, nodes: usize, edges: usize, stream_edges: usize, train: bool) {
         let d = network.channels.padded_width();
         let streams = if train || network.jump != Jump::Last { network.layers + 1 } else { 1 };

@@ -119,7 +119,7 @@ impl Buffers {
         let rows = match network.reads {
             Reads::Graphs(_) => capacity.graphs,
             Reads::Nodes => capacity.nodes,
-            Reads::Edges | Reads::Pairs => capacity.edges,
+            Reads::Edges | Reads::Pairs | Reads::Products => capacity.edges,
         };
         let batch = batch(&mut memory, &flat, capacity, task.listed)?;
         let input = inputs(&mut memory, network, &layout, &flat, data, task)?;
@@ -174,7 +174,9 @@ impl Buffers {
         let joined = network.head_streams() * d;
         let (input, dinput) = match network.reads {
             Reads::Nodes | Reads::Edges => (self.source, self.dsource),
-            _ => (self.memory.zeros::<f32>(self.rows * joined)?, self.memory.zeros::<f32>(self.rows * joined)?),
+            Reads::Graphs(_) | Reads::Pairs | Reads::Products => {
+                (self.memory.zeros::<f32>(self.rows * joined)?, self.memory.zeros::<f32>(self.rows * joined)?)
+            }
         };
         if network.reads == Reads::Graphs(Readout::Max) {
             self.largest = self.memory.zeros::<i32>(self.rows * source_width)?;

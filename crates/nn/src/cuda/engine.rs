@@ -15,7 +15,7 @@ use super::program::Program;
 use super::resident::ResidentData;
 use crate::cpu::{Adam, Engine};
 use crate::loss::Loss;
-use crate::network::{Network, Norm};
+use crate::network::{Network, Norm, Reads};
 
 /// What a network is run for.
 #[derive(Clone, Debug)]
@@ -269,6 +269,9 @@ impl CudaEngine {
 /// What only the processor does.
 fn check(network: &Network) -> Result<()> {
     let lacking = |what: &str| Err(CudaError::Unsupported(what.into()));
+    if network.reads == Reads::Products {
+        return lacking("a model that reads products of nodes (model.pairs)");
+    }
     if network.symmetric_edges {
         return lacking("a model with symmetric edges");
     }

@@ -124,7 +124,7 @@ impl Launches {
         let level = match self.network.reads {
             Reads::Graphs(_) => 0i32,
             Reads::Nodes => 1,
-            Reads::Edges | Reads::Pairs => 2,
+            Reads::Edges | Reads::Pairs | Reads::Products => 2,
         };
         let classes = self.network.outputs() as i32;
         launch!(
@@ -268,7 +268,8 @@ impl Launches {
                 width,
                 b.head.input
             )?,
-            Reads::Nodes | Reads::Edges => {}
+            // Products are refused before.
+            Reads::Nodes | Reads::Edges | Reads::Products => {}
         }
         launch!(
             self.stream,
@@ -327,11 +328,13 @@ impl Launches {
         let width = source_width(network);
         let on_edges = network.reads == Reads::Edges;
         let rows = if on_edges { b.capacity.edges } else { b.capacity.nodes };
-        if !matches!(network.reads, Reads::Nodes | Reads::Edges) {
-            let (reads, readout) = match network.reads {
-                Reads::Graphs(readout) => (0, readout_number(readout)),
-                _ => (3, 0),
-            };
+        let spread = match network.reads {
+            Reads::Graphs(readout) => Some((0, readout_number(readout))),
+            Reads::Pairs => Some((3, 0)),
+            // Products are refused before.
+            Reads::Nodes | Reads::Edges | Reads::Products => None,
+        };
+        if let Some((reads, readout)) = spread {
             let of = abi::Spread { dinput: b.head.dinput, largest: b.largest, width: width as i32, reads, readout };
             let grid = (rows.clamp(1, 1 << 16) as u32, 1, 1);
             launch!(stream, program, "spread", grid, (128, 1, 1), 0, b.batch, of, b.dsource)?;

@@ -1,0 +1,161 @@
+//! Reading for a trained model: what is wrong with one graph is noted, what is wrong with the file is an error.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::builder::{Float32Builder, Int64Builder, ListBuilder};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use gt_data::{Dataset, FeatureSchema, Readable, Schema, Vocabulary, read, read_leniently, write};
+use gt_graph::{Level, TargetKind};
+use support::{Shape, make};
+
+fn file(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let path = folder.join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// One categorical column on nodes and edges.
+fn expected() -> Schema {
+    let one = |name: &str| FeatureSchema {
+        categorical: vec![Vocabulary { name: name.into(), size: 3 }],
+        ..Default::default()
+    };
+    Schema { node: one("node_feat"), edge: one("edge_attr"), target: None }
+}
+
+#[test]
+fn lines_that_are_no_graph_are_noted_and_the_others_stay() {
+    let lines = [
+        "{\"num_nodes\": 2, \"node_fe",
+        r#"{"num_nodes": 2, "node_feat": [[1], [2]], "edge_index": [[0, 1], [1, 0]], "edge_attr": [[1], [0]], "lap_pe": [[0.5], [0.25]], "y": "none"}"#,
+        r#"{"num_nodes": 2, "node_feat": [[1], [2]], "edge_index": [[0, 1], [1, 0]], "edge_attr": [[1], [0]], "lap_pe": [[0.5], [0.25]]}"#,
+        r#"{"num_nodes": 2, "node_feat": [[1], [null]], "edge_index": [[0, 1], [1, 0]], "edge_attr": [[1], [0]], "lap_pe": [[0.5], [0.25]]}"#,
+        r#"{"num_nodes": 2, "node_feat": [[1], [2]], "edge_index": [[0, 5], [1, 0]], "edge_attr": [[1], [0]], "lap_pe": [[1.5], [1.25]]}"#,
+        r#"{"num_nodes": 2, "node_feat": [[1], [-2]], "edge_index": [[0, 1], [1, 0]], "edge_attr": [[1], [0]], "lap_pe": [[2.5], [2.25]]}"#,
+        r#"{"num_nodes": 1, "node_feat": [[70]], "edge_index": [[], []], "edge_attr": [], "lap_pe": [[9.5]], "split": "val"}"#,
+        r#"{"num_nodes": 0, "node_feat": [], "edge_index": [[], []], "edge_attr": [], "lap_pe": []}"#,
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), "g.jsonl", &lines.join("\n"));
+    let Readable { dataset, unusable } = read_leniently(&path, &expected()).unwrap();
+    let graphs = dataset.graphs();
+    assert_eq!(graphs.len(), 8);
+    assert_eq!(unusable.keys().copied().collect::<Vec<_>>(), [0, 1, 3, 4, 5]);
+    assert!(unusable[&0].starts_with("line 1: EOF while parsing"), "{}", unusable[&0]);
+    assert!(unusable[&1].starts_with("line 2: key `y`: invalid type"), "{}", unusable[&1]);
+    assert_eq!(unusable[&3], "column `node_feat`: row 1, value 0 is null");
+    assert_eq!(unusable[&4], "edge 1 starts at node 5, but the graph has 2 nodes");
+    assert!(unusable[&5].starts_with("column `node_feat`: -2 is not a category"), "{}", unusable[&5]);
+    // What is left lies where it belongs, encodings included, and values beyond what the model knows are not the reader's business.
+    let coordinates = graphs.encodings().laplacian.as_ref().unwrap();
+    assert_eq!(coordinates.rows(graphs.node_range(2)), [0.5, 0.25]);
+    assert_eq!(coordinates.rows(graphs.node_range(6)), [9.5]);
+    assert_eq!(graphs.graph(6).node().categorical, [70]);
+    assert_eq!((graphs.graph(7).num_nodes(), dataset.split()), (0, None));
+    assert!(read(&path).is_err());
+}
+
+#[test]
+fn problems_of_the_whole_file_stay_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    let wide =
+        "{\"node_feat\": [[1]], \"edge_index\": [[], []]}\n{\"node_feat\": [[1, 2]], \"edge_index\": [[], []]}\n";
+    let complaint = |path: &Path| read_leniently(path, &expected()).unwrap_err().to_string();
+    let text = complaint(&file(folder.path(), "wide.jsonl", wide));
+    assert!(text.ends_with("graph 1, column `node_feat`: rows of 2 values, earlier graphs have 1"), "{text}");
+    assert!(complaint(&folder.path().join("none.jsonl")).contains("none.jsonl: "));
+    assert!(complaint(&file(folder.path(), "half.parquet", "PAR1")).contains("not a readable Parquet file"));
+}
+
+#[test]
+fn numbers_without_a_decimal_point_are_what_the_model_takes_them_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = r#"{"node_feat": [[1], [2]], "edge_index": [[], []]}"#;
+    let path = file(folder.path(), "g.jsonl", line);
+    let continuous =
+        Schema { node: FeatureSchema { continuous: vec!["x".into()], ..Default::default() }, ..Default::default() };
+    let readable = read_leniently(&path, &continuous).unwrap();
+    assert_eq!(readable.dataset.graphs().graph(0).node().continuous, [1.0, 2.0]);
+    assert_eq!(read(&path).unwrap().graphs().graph(0).node().categorical, [1, 2]);
+}
+
+/// A Parquet file of one continuous column, as others write it.
+fn parquet(path: &Path, graphs: &[&[f32]]) {
+    let mut features = ListBuilder::new(ListBuilder::new(Float32Builder::new()));
+    let mut edges = ListBuilder::new(ListBuilder::new(Int64Builder::new()));
+    for values in graphs {
+        for value in *values {
+            features.values().values().append_value(*value);
+            features.values().append(true);
+        }
+        features.append(true);
+        for ends in [0, values.len() as i64 - 1] {
+            edges.values().values().append_value(ends);
+            edges.values().append(true);
+        }
+        edges.append(true);
+    }
+    let sizes = Int64Array::from_iter_values(graphs.iter().map(|values| values.len() as i64));
+    let columns: [(&str, ArrayRef); 3] = [
+        ("num_nodes", Arc::new(sizes)),
+        ("node_feat", Arc::new(features.finish())),
+        ("edge_index", Arc::new(edges.finish())),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let out = std::fs::File::create(path).unwrap();
+    let mut writer = parquet::arrow::ArrowWriter::try_new(out, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+}
+
+#[test]
+fn numbers_that_are_not_finite_are_noted_in_parquet_and_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("g.parquet");
+    parquet(&path, &[&[1.0, 2.0], &[3.0, f32::NAN, 4.0], &[f32::INFINITY], &[5.0]]);
+    let schema =
+        Schema { node: FeatureSchema { continuous: vec!["x".into()], ..Default::default() }, ..Default::default() };
+    let Readable { dataset, unusable } = read_leniently(&path, &schema).unwrap();
+    assert_eq!(unusable[&1], "node 1, continuous column 0: NaN is not a finite number");
+    assert_eq!(unusable[&2], "node 0, continuous column 0: inf is not a finite number");
+    assert_eq!((unusable.len(), dataset.graphs().graph(3).node().continuous), (2, &[5.0][..]));
+    assert_eq!(dataset.graphs().node_range(1).len(), 3, "the rows of a graph stay");
+
+    let nodes = "graph,node,y,x\n0,0,1,1.5\n0,1,1,NaN\n1,0,1,\n2,0,1,2.5\n";
+    let path = file(folder.path(), "t_nodes.csv", nodes);
+    file(folder.path(), "t_edges.csv", "graph,src,dst\n0,0,1\n");
+    let Readable { dataset, unusable } = read_leniently(&path, &schema).unwrap();
+    assert_eq!(unusable.keys().copied().collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(unusable[&0], "node 1, continuous column 0: NaN is not a finite number");
+    assert_eq!(dataset.graphs().graph(2).node().continuous, [2.5]);
+    assert!(dataset.schema().target.is_none());
+}
+
+#[test]
+fn whole_files_read_as_ever_but_without_labels_in_all_formats() {
+    let shape = Shape {
+        graphs: 9,
+        largest: 7,
+        node: (2, 1, true),
+        edge: (1, 2, false),
+        target: Some((Level::Node, TargetKind::Class, 2)),
+        split: Some(Level::Graph),
+        encodings: true,
+    };
+    let dataset: Dataset = make(&shape, 4);
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["g.parquet", "g.jsonl", "g_nodes.csv", "h_nodes.parquet"] {
+        let path = folder.path().join(name);
+        write(&dataset, &path).unwrap();
+        let Readable { dataset: found, unusable } = read_leniently(&path, &dataset.schema().clone()).unwrap();
+        assert!(unusable.is_empty(), "{name}: {unusable:?}");
+        assert_eq!((found.graphs().target(), found.split()), (None, None), "{name}");
+        assert_eq!(found.graphs().encodings(), dataset.graphs().encodings(), "{name}");
+        for (a, b) in found.graphs().iter().zip(dataset.graphs().iter()) {
+            assert_eq!((a.src(), a.dst(), a.node(), a.edge()), (b.src(), b.dst(), b.node(), b.edge()), "{name}");
+        }
+    }
+}

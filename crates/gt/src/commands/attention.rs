@@ -1,0 +1,203 @@
+//! `gt attention`
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use anyhow::{Result, anyhow, ensure};
+use clap::Args;
+use gt_data::Records;
+use gt_models::ModelHeader;
+use gt_train::{GraphAttention, Inputs, schema_of};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::drawing::{MOST_NODES, Picture};
+
+/// Write or draw the softmax weights of a trained model's attention, for one graph.
+///
+/// A table has the columns layer, head, source, target, weight; JSON is one object whose weights are nested by layer, head and edge; SVG is a drawing of one layer and head. Layers and
+/// heads are numbered from 1, nodes and graphs from 0. The weights of the edges into a node add up to 1.
+#[derive(Args)]
+pub struct Arguments {
+    /// Directory of a run, or a model file
+    model: PathBuf,
+    /// Graphs, with the columns that the model was trained on
+    #[arg(long, value_name = "FILE")]
+    data: PathBuf,
+    /// Number of the graph in the data, from 0
+    #[arg(long, value_name = "I")]
+    graph: usize,
+    /// File to write: .svg, .json, .parquet, .csv, .tsv or .jsonl
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Layer, from 1 [default: all; in a drawing the last]
+    #[arg(long, value_name = "L")]
+    layer: Option<usize>,
+    /// Head, from 1, or `mean` over all [default: all; in a drawing 1]
+    #[arg(long, value_name = "H")]
+    head: Option<Head>,
+    /// The model with the best validation loss instead of the last one
+    #[arg(long)]
+    best: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Head {
+    Number(usize),
+    Mean,
+}
+
+impl FromStr for Head {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "mean" => Ok(Head::Mean),
+            _ => text.parse().map(Head::Number).map_err(|_| "expected a number from 1, or `mean`".into()),
+        }
+    }
+}
+
+/// What a file is to hold; layers and heads from 0, no head for their mean.
+struct Chosen {
+    layers: Vec<usize>,
+    heads: Vec<Option<usize>>,
+}
+
+/// The attention as one JSON object.
+#[derive(Serialize)]
+struct Object<'a> {
+    graph: usize,
+    nodes: usize,
+    edges: &'a [(usize, usize)],
+    /// Numbers of the layers in `weights`.
+    layers: Vec<usize>,
+    /// Numbers of the heads, or `mean`.
+    heads: Vec<Value>,
+    /// By layer, head and edge.
+    weights: Vec<Vec<Vec<f32>>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Drawing,
+    Json,
+    Table,
+}
+
+impl Arguments {
+    pub fn run(self) -> Result<()> {
+        let form = match self.out.extension().and_then(|e| e.to_str()) {
+            Some("svg") => Form::Drawing,
+            Some("json") => Form::Json,
+            _ => Form::Table,
+        };
+        if form == Form::Table {
+            Records::check(&self.out).map_err(|_| {
+                anyhow!("{}: unknown format: expected .svg, .json, .parquet, .csv, .tsv or .jsonl", self.out.display())
+            })?;
+        }
+        super::check_folder(&self.out)?;
+        let (header, mut engine) = super::eval::open(&self.model, self.best)?;
+        let chosen = self.choose(&header, form)?;
+        let inputs = super::asking::inputs(&self.data, &header)?;
+        let attention = gt_train::attention(&mut engine, &inputs, self.graph)
+            .map_err(|e| anyhow!("{}: {e}", self.data.display()))?;
+        match form {
+            Form::Drawing => {
+                gt_data::write_bytes(&self.out, self.draw(&header, &inputs, &attention, &chosen)?.as_bytes())?
+            }
+            Form::Json => {
+                let text = serde_json::to_string(&self.object(&attention, &chosen))?;
+                gt_data::write_bytes(&self.out, (text + "\n").as_bytes())?;
+            }
+            Form::Table => table(&attention, &chosen).write(&self.out)?,
+        }
+        let GraphAttention { nodes, edges, .. } = attention;
+        eprintln!("wrote {}: graph {}, {nodes} nodes, {} edges", self.out.display(), self.graph, edges.len());
+        Ok(())
+    }
+
+    fn choose(&self, header: &ModelHeader, form: Form) -> Result<Chosen> {
+        let (layers, heads) = (header.config.model.layers, header.config.model.heads);
+        ensure!(layers > 0, "{}: the model has no layers, so there is no attention", self.model.display());
+        let among = |what: &str, number: usize, count: usize| {
+            ensure!((1..=count).contains(&number), "--{what} {number}: the model has the {what}s 1 to {count}");
+            Ok(number - 1)
+        };
+        let drawing = form == Form::Drawing;
+        Ok(Chosen {
+            layers: match self.layer {
+                Some(layer) => vec![among("layer", layer, layers)?],
+                None if drawing => vec![layers - 1],
+                None => (0..layers).collect(),
+            },
+            heads: match self.head {
+                Some(Head::Number(head)) => vec![Some(among("head", head, heads)?)],
+                Some(Head::Mean) => vec![None],
+                None if drawing => vec![Some(0)],
+                None => (0..heads).map(Some).collect(),
+            },
+        })
+    }
+
+    fn object<'a>(&self, attention: &'a GraphAttention, chosen: &Chosen) -> Object<'a> {
+        let heads = |&layer: &usize| chosen.heads.iter().map(|&head| attention.weights(layer, head)).collect();
+        Object {
+            graph: self.graph,
+            nodes: attention.nodes,
+            edges: &attention.edges,
+            layers: chosen.layers.iter().map(|layer| layer + 1).collect(),
+            heads: chosen.heads.iter().map(|head| head.map_or(Value::from("mean"), |head| (head + 1).into())).collect(),
+            weights: chosen.layers.iter().map(heads).collect(),
+        }
+    }
+
+    fn draw(
+        &self,
+        header: &ModelHeader,
+        inputs: &Inputs,
+        attention: &GraphAttention,
+        chosen: &Chosen,
+    ) -> Result<String> {
+        let nodes = attention.nodes;
+        ensure!(
+            nodes <= MOST_NODES,
+            "{}: graph {} has {nodes} nodes; at most {MOST_NODES} can be drawn, a table holds more",
+            self.data.display(),
+            self.graph
+        );
+        let graph = inputs.graphs().graph(self.graph);
+        let structure: Vec<(usize, usize)> =
+            graph.src().iter().zip(graph.dst()).map(|(&s, &d)| (s as usize, d as usize)).collect();
+        let names = schema_of(header).node.categorical;
+        let values: Vec<u32> = graph.node().categorical.iter().step_by(names.len().max(1)).copied().collect();
+        let (layer, head) = (chosen.layers[0], chosen.heads[0]);
+        let head_name = head.map_or("mean of heads".to_owned(), |head| format!("head {}", head + 1));
+        let run = self.model.file_name().unwrap_or(self.model.as_os_str()).to_string_lossy();
+        let picture = Picture {
+            title: format!("{run} · graph {} · layer {} · {head_name}", self.graph, layer + 1),
+            nodes,
+            structure: &structure,
+            edges: &attention.edges,
+            weights: &attention.weights(layer, head),
+            categories: names.first().map(|first| (first.name.as_str(), values.as_slice())),
+        };
+        Ok(picture.svg())
+    }
+}
+
+/// A row per layer, head and edge; no head stands for the mean over heads.
+fn table(attention: &GraphAttention, chosen: &Chosen) -> Records {
+    let edges = attention.edges.len();
+    let blocks: Vec<(usize, Option<usize>)> =
+        chosen.layers.iter().flat_map(|&layer| chosen.heads.iter().map(move |&head| (layer, head))).collect();
+    let per_edge = |value: Option<usize>| std::iter::repeat_n(value, edges);
+    let mut records = Records::default();
+    records.integers("layer", blocks.iter().flat_map(|(layer, _)| per_edge(Some(layer + 1))));
+    records.integers("head", blocks.iter().flat_map(|(_, head)| per_edge(head.map(|head| head + 1))));
+    records.integers("source", blocks.iter().flat_map(|_| attention.edges.iter().map(|edge| Some(edge.0))));
+    records.integers("target", blocks.iter().flat_map(|_| attention.edges.iter().map(|edge| Some(edge.1))));
+    records.reals("weight", blocks.iter().flat_map(|&(layer, head)| attention.weights(layer, head)));
+    records
+}

@@ -1,0 +1,35 @@
+//! `gt embed`
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use gt_graph::Level;
+
+use super::asking::Asking;
+
+/// Write what a trained model makes of nodes or graphs: the nodes after the last layer, or their readout.
+///
+/// Columns: graph (from 0), for nodes node, then e0, e1, …, and the reason why a row is empty.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    asking: Asking,
+    /// A row per node, or per graph
+    #[arg(long, value_enum, default_value_t = LevelName::Node)]
+    level: LevelName,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LevelName {
+    Node,
+    Graph,
+}
+
+impl Arguments {
+    pub fn run(self) -> Result<()> {
+        let level = match self.level {
+            LevelName::Node => Level::Node,
+            LevelName::Graph => Level::Graph,
+        };
+        self.asking.run("embedding", |engine, header, inputs| gt_train::embed(engine, header, inputs, level))
+    }
+}

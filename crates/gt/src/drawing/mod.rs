@@ -1,0 +1,6 @@
+//! Graphs as pictures.
+
+mod layout;
+mod svg;
+
+pub use svg::{MOST_NODES, Picture};

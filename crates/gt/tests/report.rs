@@ -1,0 +1,241 @@
+//! What one sees of a run: `report.html` in a real browser, event files in the real TensorBoard.
+
+mod browser;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use browser::Browser;
+use serde_json::{Value, json};
+
+/// Writes past the test harness, which keeps the output of passing tests to itself.
+fn say(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+fn gt(folder: &Path, line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gt"));
+    command.args(line.split_whitespace()).current_dir(folder);
+    command
+}
+
+fn done(folder: &Path, line: &str) -> Output {
+    let output = gt(folder, line).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "gt {line}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+const SMALL: &str = "--set model.layers=1 --set model.width=8 --set model.heads=2 --set train.batch=4";
+
+/// Rings of some sizes with a target each, written as JSON.
+fn rings(folder: &Path, target: impl Fn(usize) -> Value) -> PathBuf {
+    let line = |number: usize| {
+        let n = 3 + number % 7;
+        let kinds: Vec<[usize; 1]> = (0..n).map(|v| [v % 2]).collect();
+        let (src, dst): (Vec<usize>, Vec<usize>) = (0..n).map(|v| (v, (v + 1) % n)).unzip();
+        json!({ "num_nodes": n, "node_feat": kinds, "edge_index": [src, dst], "y": target(number) }).to_string()
+    };
+    let lines: Vec<String> = (0..60).map(line).collect();
+    let file = folder.join("rings<b>.jsonl");
+    std::fs::write(&file, lines.join("\n")).unwrap();
+    file
+}
+
+/// Every section, its heading in a short form, and what makes a page usable.
+const STRUCTURE: &str = "
+    const all = selector => [...document.querySelectorAll(selector)];
+    return {
+        h1: all('h1').map(h => h.textContent),
+        sections: all('section h2').map(h => h.textContent),
+        unnamed_drawings: all('svg').filter(s => !s.querySelector('title') || !s.querySelector('desc')).length,
+        unscoped_headers: all('th').filter(h => !h.scope).length,
+        scripts: all('script').length,
+        smuggled: all('main b b, h1 *, img').length,
+        curves: all('.curves svg').length,
+        points: all('.predictions .points').length,
+        cells: all('.predictions td').length,
+    }";
+
+/// Widths, and the least contrast of texts against the page.
+const LOOK: &str = "
+    const light = color => {
+        const parts = color.match(/[\\d.]+/g).slice(0, 3).map(c => c / 255);
+        const [r, g, b] = parts.map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const page = light(getComputedStyle(document.body).backgroundColor);
+    const contrast = color => { const [a, b] = [light(color), page].sort((x, y) => y - x); return (a + 0.05) / (b + 0.05) };
+    const of = (selector, key) => [...document.querySelectorAll(selector)].map(e => contrast(getComputedStyle(e)[key]));
+    return {
+        window: innerWidth,
+        content: document.documentElement.scrollWidth,
+        page,
+        text: Math.min(...of('h1, h2, h3, p, td, th, dt, dd, li, footer', 'color'), ...of('svg text', 'fill')),
+        lines: Math.min(...of('.curve, .dots', 'stroke')),
+    }";
+
+/// Opens a report on a phone and a desktop, in light and dark, and checks what all reports promise.
+fn check_report(browser: &Browser, file: &Path) -> Value {
+    let text = std::fs::read_to_string(file).unwrap();
+    for outside in ["http:", "https:", "//www", "@import", "url("] {
+        assert!(!text.contains(outside), "`{outside}` in the report");
+    }
+    let mut pages = Vec::new();
+    for width in [360, 1280] {
+        for scheme in ["light", "dark"] {
+            browser.open(file, width, scheme);
+            let look = browser.ask(LOOK);
+            assert_eq!(look["window"], width, "{look}");
+            assert!(look["content"].as_u64().unwrap() <= width as u64, "it scrolls sideways: {look}");
+            assert!(look["text"].as_f64().unwrap() >= 4.5, "{scheme}: {look}");
+            assert!(look["lines"].as_f64().is_none_or(|contrast| contrast >= 3.0), "{scheme}: {look}");
+            pages.push(look["page"].as_f64().unwrap());
+        }
+    }
+    assert!(pages[0] > 0.8 && pages[1] < 0.1, "{pages:?}");
+    assert_eq!(browser.console(), Vec::<String>::new());
+    let requests = browser.requests();
+    assert!(requests.iter().all(|url| url.starts_with("file:") || url.starts_with("data:")), "{requests:?}");
+    assert!(!requests.is_empty());
+    let structure = browser.ask(STRUCTURE);
+    let sections = ["Results", "Predictions", "Curves", "Data", "Speed", "Machine", "Configuration"];
+    assert_eq!(structure["sections"], json!(sections));
+    for fault in ["unnamed_drawings", "unscoped_headers", "scripts", "smuggled"] {
+        assert_eq!(structure[fault], 0, "{fault}: {structure}");
+    }
+    structure
+}
+
+#[test]
+fn a_real_browser_shows_reports_of_all_tasks_without_fault() {
+    let Some(browser) = Browser::start() else { return say("skipped: chromium and chromedriver are not here") };
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let train = |line: &str, target: &dyn Fn(usize) -> Value| {
+        let data = rings(folder, target);
+        let name = line.split(' ').next().unwrap();
+        let mut command = gt(folder, &format!("train --set train.epochs=3 {SMALL} --out {line} --data"));
+        let output = command.arg(data).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        let file = folder.join(name).join("report.html");
+        assert!(String::from_utf8(output.stdout).unwrap().contains(&format!("report: {name}/report.html")));
+        check_report(&browser, &file)
+    };
+    // The file's name and the run's are markup that has to stay text.
+    let numbers = train("a<i>&amp;", &|number| json!([0.5 * (number % 7) as f64 - 1.0]));
+    assert_eq!((&numbers["h1"], &numbers["curves"]), (&json!(["a<i>&amp;"]), &json!(3)));
+    assert_eq!((&numbers["points"], &numbers["cells"]), (&json!(1), &json!(0)));
+    // Three classes of whole graphs: three by three and their recalls.
+    let classes = train("classes", &|number| json!([number % 3]));
+    assert_eq!((&classes["points"], &classes["cells"]), (&json!(0), &json!(12)));
+    let labels = train("labels", &|number| {
+        json!([number % 2, number % 3 / 2, if number % 5 > 0 { json!(1) } else { json!(null) }])
+    });
+    assert_eq!(labels["cells"], 15);
+    let links = train("links --set data.task=links", &|_| json!([0]));
+    assert_eq!((&links["points"], &links["cells"]), (&json!(0), &json!(5)));
+}
+
+/// The scalars of a run as the real TensorBoard reads them: `{tag: [[step, value], …]}`.
+fn scalars(run: &Path) -> Option<Value> {
+    let script = "import json, sys\n\
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator\n\
+        events = EventAccumulator(sys.argv[1], size_guidance={'scalars': 0}).Reload()\n\
+        print(json.dumps({tag: [[e.step, e.value] for e in events.Scalars(tag)] for tag in events.Tags()['scalars']}))";
+    let python = |script: &str| {
+        let mut command = Command::new("python3");
+        command.args(["-c", script]).arg(run);
+        // Where the gate has put it.
+        if let Some(folder) = std::env::var_os("GT_TENSORBOARD") {
+            command.env("PYTHONPATH", folder);
+        }
+        command.output()
+    };
+    if !python("import tensorboard").is_ok_and(|output| output.status.success()) {
+        say("skipped: python3 with tensorboard is not here");
+        return None;
+    }
+    let output = python(script).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(serde_json::from_slice(&output.stdout).unwrap())
+}
+
+fn history(run: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap_or_default();
+    text.lines().map_while(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// That the events are the epochs of `metrics.jsonl`, each once.
+fn check_events(run: &Path, epochs: usize) {
+    let files = std::fs::read_dir(run)
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("events.out.tfevents."));
+    assert_eq!(files.count(), 1);
+    let Some(found) = scalars(run) else { return };
+    let history = history(run);
+    assert_eq!(history.len(), epochs);
+    let tags: [(&str, &str); 8] = [
+        ("loss/train", "/train/loss/paper"),
+        ("loss/val", "/val/loss/paper"),
+        ("loss/test", "/test/loss/paper"),
+        ("accuracy/train", "/train/metric/paper"),
+        ("accuracy/val", "/val/metric/paper"),
+        ("accuracy/test", "/test/metric/paper"),
+        ("lr", "/lr"),
+        ("seconds", "/seconds"),
+    ];
+    for (tag, key) in tags {
+        let expected: Vec<Value> = history
+            .iter()
+            .map(|epoch| json!([epoch["epoch"], f64::from(epoch.pointer(key).unwrap().as_f64().unwrap() as f32)]))
+            .collect();
+        assert_eq!(found[tag], json!(expected), "{tag}");
+    }
+    assert_eq!(found.as_object().unwrap().len(), tags.len());
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_has_a_report_and_a_resumed_one_all_epochs_once() {
+    const EPOCHS: usize = 40;
+    let place = tempfile::tempdir().unwrap();
+    let (folder, run) = (place.path(), place.path().join("run"));
+    done(folder, "data sbm cluster --out c.parquet --train 40 --val 4 --test 4");
+    let line = format!("train --data c.parquet --out run --set train.epochs={EPOCHS} {SMALL}");
+    let mut child = gt(folder, &line).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while history(&run).len() < 2 && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let before = history(&run).len();
+    assert!((2..EPOCHS).contains(&before), "{before} epochs");
+    let report = || std::fs::read_to_string(run.join("report.html")).unwrap();
+    assert!(
+        report().contains("Interrupted; the run can be resumed.") && report().contains("after the last whole epoch")
+    );
+    check_events(&run, before);
+    if let Some(browser) = Browser::start() {
+        check_report(&browser, &run.join("report.html"));
+    }
+    // An epoch that the checkpoint knows nothing of, as a crash leaves it, is trained again.
+    let mut metrics = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
+    let mut torn = history(&run).pop().unwrap();
+    torn["epoch"] = json!(before + 1);
+    metrics += &format!("{torn}\n{{\"epoch\": ");
+    std::fs::write(run.join("metrics.jsonl"), metrics).unwrap();
+    done(folder, "train --resume --out run");
+    check_events(&run, EPOCHS);
+    let whole = report();
+    assert!(whole.contains("Finished: all epochs are done."));
+    let curve = whole.split("class=\"curve val\" d=\"").nth(1).unwrap().split('"').next().unwrap();
+    assert_eq!(curve.matches(['M', 'L']).count(), EPOCHS);
+    // A finished run can be asked again.
+    let output = done(folder, "train --resume --out run --json");
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["report"], "run/report.html");
+    check_events(&run, EPOCHS);
+    assert_eq!(report().matches(result["weights_sha256"].as_str().unwrap()).count(), 1);
+}

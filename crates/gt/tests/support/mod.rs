@@ -1,0 +1,51 @@
+//! A folder of its own for every test.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// A folder in which `gt` runs.
+pub struct Place(pub tempfile::TempDir);
+
+impl Place {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    /// Runs `gt` in this folder.
+    pub fn gt(&self, line: &str) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_gt")).args(line.split_whitespace()).current_dir(&self.0).output().unwrap()
+    }
+
+    pub fn done(&self, line: &str) -> String {
+        let output = self.gt(line);
+        assert_eq!(output.status.code(), Some(0), "gt {line}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The complaint of a call that must fail with exit code 2 and leave the folder as it was.
+    pub fn refused(&self, line: &str) -> String {
+        let before = self.files();
+        let output = self.gt(line);
+        assert_eq!(output.status.code(), Some(2), "gt {line}");
+        assert_eq!(self.files(), before, "gt {line} left something behind");
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(!text.contains("panicked"), "{text}");
+        text
+    }
+
+    pub fn files(&self) -> Vec<String> {
+        let mut names: Vec<String> =
+            std::fs::read_dir(&self.0).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}

@@ -1,0 +1,40 @@
+//! `[links]`: link prediction, where `data.task = "links"`.
+
+use serde::{Deserialize, Serialize};
+
+use super::Problems;
+
+/// How links are predicted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LinksConfig {
+    /// Pairs without an edge that are drawn for each edge.
+    pub negatives: usize,
+    /// Share of the training edges that each step takes out of the graph and asks about; 0: asks about all of them and takes none out.
+    pub hidden: f64,
+    /// Whether u→v and v→u are different links: `true`, `false`, or left out, which is: if the data has edges without their reverse.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directed: Option<bool>,
+}
+
+impl Default for LinksConfig {
+    fn default() -> Self {
+        Self { negatives: 1, hidden: 0.5, directed: None }
+    }
+}
+
+impl LinksConfig {
+    /// With every optional key filled in.
+    pub(super) fn complete(self) -> Self {
+        Self { directed: Some(self.directed.unwrap_or(false)), ..self }
+    }
+
+    pub(super) fn check(&self, problems: &mut Problems) {
+        problems.unless((1..=1_000).contains(&self.negatives), "links.negatives", || {
+            format!("{}; it must be 1 to 1000", self.negatives)
+        });
+        problems.unless((0.0..1.0).contains(&self.hidden), "links.hidden", || {
+            format!("{}; it must be at least 0 and below 1", self.hidden)
+        });
+    }
+}

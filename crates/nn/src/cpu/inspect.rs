@@ -1,0 +1,63 @@
+//! A look inside a network, in inference: its nodes after the last layer, and what every edge weighs in its attention.
+
+use gt_graph::GraphBatch;
+
+use super::engine::{Edges, Engine, in_pool};
+use crate::Stream;
+use crate::real::Real;
+
+/// The softmax weights of a batch: w_ij = exp(logit_ij) / Σ_j exp(logit_ij) (eq. 5 and 11, with the network's clamp), in which j runs over the sources of the edges into i.
+///
+/// Weights of the edges into a node add up to 1; with an edge stream the divisor is the sum of exponentials + 1e-6, as published, so they fall a little short of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attention<T> {
+    /// Sources of the edges that attention follows, numbered within the batch; ordered by target. `[edges]`
+    pub source: Vec<u32>,
+    /// Their targets. `[edges]`
+    pub target: Vec<u32>,
+    /// Weights of each layer. `[edges, heads]`
+    pub layers: Vec<Vec<T>>,
+}
+
+impl<T: Real> Engine<T> {
+    /// The node stream after the last layer, normalised, in the order of files. `[nodes, width]`
+    pub fn embed(&mut self, batch: &GraphBatch, edges: Edges) -> Vec<T> {
+        self.look(batch, edges, |_| {});
+        self.hidden(self.network.layers, Stream::Node)
+    }
+
+    /// What every edge weighs, in every layer and head.
+    pub fn attention(&mut self, batch: &GraphBatch, edges: Edges) -> Attention<T> {
+        let mut layers = Vec::new();
+        self.look(batch, edges, |engine| layers.push(engine.weights()));
+        let topology = &self.work.topology;
+        let into = |node: usize| (topology.in_offsets[node + 1] - topology.in_offsets[node]) as usize;
+        let target = (0..topology.nodes()).flat_map(|node| std::iter::repeat_n(node as u32, into(node))).collect();
+        Attention { source: topology.in_src.clone(), target, layers }
+    }
+
+    fn look(&mut self, batch: &GraphBatch, edges: Edges, attended: impl FnMut(&Self) + Send) {
+        in_pool(|| {
+            self.work.prepare(&self.network, batch, edges, false);
+            self.work.keep_stages(&self.network);
+            self.stages(false, attended);
+        });
+    }
+
+    /// Weights of the layer whose attention has just run. `[edges, heads]`
+    fn weights(&self) -> Vec<T> {
+        let channels = self.network.channels;
+        let (heads, padded) = (channels.heads(), channels.padded_heads());
+        let (arrays, topology) = (self.work.layers[0].arrays(), &self.work.topology);
+        let mut weights = Vec::with_capacity(topology.edges() * heads);
+        for node in 0..topology.nodes() {
+            let inverse = &arrays.inverse[node * padded..][..heads];
+            for edge in topology.in_offsets[node]..topology.in_offsets[node + 1] {
+                let exponentials = &arrays.weight[edge as usize * padded..][..heads];
+                // The sign says whether the clamp held.
+                weights.extend(exponentials.iter().zip(inverse).map(|(&w, &inverse)| w.abs() * inverse));
+            }
+        }
+        weights
+    }
+}

@@ -1,0 +1,124 @@
+//! Predictions of a trained model, as columns that line up with the graphs, nodes or edges that it was asked about.
+
+use gt_data::Records;
+use gt_graph::Level;
+use gt_models::ModelHeader;
+use gt_models::config::TaskName;
+use gt_nn::Loss;
+use gt_nn::cpu::Engine;
+
+use crate::error::Result;
+use crate::inputs::{Inputs, schema_of};
+use crate::links::{ends, score_pairs};
+use crate::metrics::largest;
+use crate::task::unscale;
+
+/// Predictions for graphs, their nodes or their edges (in the order of the data's edge list), a row each:
+///
+/// | targets | columns |
+/// |---|---|
+/// | real numbers | one per target, with its name |
+/// | one class | the most likely class under the target's name, and `NAME_p0`, `NAME_p1`, … for the classes' probabilities |
+/// | several yes/no labels | `NAME_p1`, the probability, for each |
+/// | links | `link_p1`, the probability that the ends of each edge are joined; all edges carry messages, the one in question too |
+///
+/// Before them stand `graph` and, for nodes, `node` or, for edges, `source` and `target`; after them `reason`. A target that bears one of these names is called
+/// `predicted_NAME`. Graphs that turn out to be unusable are noted in `inputs`.
+///
+/// # Errors
+/// If a batch cannot be assembled.
+pub fn predict(engine: &mut Engine<f32>, header: &ModelHeader, inputs: &mut Inputs) -> Result<Records> {
+    let level = header.data.target.level;
+    let width = engine.network().outputs();
+    let links = header.config.data.task == TaskName::Links;
+    let mut outputs =
+        if links { link_outputs(engine, header, inputs)? } else { target_outputs(engine, level, inputs)? };
+    unscale(&header.scaling, &mut outputs);
+    inputs.check_results(level, &outputs, width);
+    let rows = inputs.rows(level);
+    let mut records = inputs.index(level, &rows);
+    let usable = |(graph, row): &(usize, Option<usize>)| row.filter(|_| !inputs.unusable().contains_key(graph));
+    let places: Vec<Option<usize>> = rows.iter().map(usable).collect();
+    let numbers = |of: &dyn Fn(&[f32]) -> f32| -> Vec<f32> {
+        let row = |place: &Option<usize>| place.map_or(f32::NAN, |row| of(&outputs[row * width..(row + 1) * width]));
+        places.iter().map(row).collect()
+    };
+    let schema = schema_of(header);
+    let names: Vec<String> = match links {
+        true => vec!["link".into()],
+        false => schema.target.iter().flat_map(|t| &t.columns).map(|t| free_name(&t.name)).collect(),
+    };
+    match header.config.loss(&header.data)? {
+        Loss::CrossEntropy { .. } => {
+            let class = |row: usize| largest(&outputs[row * width..(row + 1) * width]);
+            records.integers(&names[0], places.iter().map(|place| place.map(class)));
+            for class in 0..width {
+                records.reals(&format!("{}_p{class}", names[0]), numbers(&|logits| probability(logits, class)));
+            }
+        }
+        Loss::Bce => {
+            for (at, name) in names.iter().enumerate() {
+                let sigmoid = |outputs: &[f32]| (1.0 / (1.0 + f64::from(-outputs[at]).exp())) as f32;
+                records.reals(&format!("{name}_p1"), numbers(&sigmoid));
+            }
+        }
+        Loss::L1 | Loss::Mse => {
+            names.iter().enumerate().for_each(|(at, name)| records.reals(name, numbers(&|outputs| outputs[at])));
+        }
+    }
+    records.texts("reason", inputs.reasons(&rows));
+    Ok(records)
+}
+
+/// Outputs of the network for all rows of a level, `[rows, outputs]`; NaN for unusable graphs.
+fn target_outputs(engine: &mut Engine<f32>, level: Level, inputs: &Inputs) -> Result<Vec<f32>> {
+    let graphs = inputs.graphs();
+    let width = engine.network().outputs();
+    let mut all = vec![f32::NAN; graphs.rows(level) * width];
+    inputs.for_each(|batch| {
+        let outputs = engine.predict(batch, inputs.edges());
+        let mut rows = outputs.chunks_exact(width);
+        for (position, &graph) in batch.graph_ids().iter().enumerate() {
+            let first = graphs.row_range(level, graph).start;
+            let count = graphs.row_range(level, graph).len();
+            let edges = batch.edges_of(position);
+            for at in 0..count {
+                // Edges of a batch lie in in-order.
+                let place = match level {
+                    Level::Edge => batch.in_to_list()[edges.start + at] as usize - edges.start,
+                    _ => at,
+                };
+                let row = rows.next().expect("an output for every row");
+                all[(first + place) * width..(first + place + 1) * width].copy_from_slice(row);
+            }
+        }
+    })?;
+    Ok(all)
+}
+
+/// Logits of a link model for all edges, in the order of their lists; NaN for unusable graphs.
+fn link_outputs(engine: &mut Engine<f32>, header: &ModelHeader, inputs: &Inputs) -> Result<Vec<f32>> {
+    let graphs = inputs.graphs();
+    let mut all = vec![f32::NAN; graphs.rows(Level::Edge)];
+    for graph in inputs.usable() {
+        let pairs: Vec<(u32, u32)> = ends(graphs.graph(graph)).collect();
+        let logits = score_pairs(engine, &header.config, graphs, graph, &pairs)?;
+        all[graphs.edge_range(graph)].copy_from_slice(&logits);
+    }
+    Ok(all)
+}
+
+/// A target's name, unless a column of the index has it.
+fn free_name(name: &str) -> String {
+    match name {
+        "graph" | "node" | "source" | "target" | "reason" => format!("predicted_{name}"),
+        _ => name.to_owned(),
+    }
+}
+
+/// Softmax.
+fn probability(logits: &[f32], class: usize) -> f32 {
+    let most = f64::from(logits[largest(logits)]);
+    let share = |logit: f32| (f64::from(logit) - most).exp();
+    (share(logits[class]) / logits.iter().map(|&logit| share(logit)).sum::<f64>()) as f32
+}

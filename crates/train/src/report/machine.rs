@@ -1,0 +1,61 @@
+//! What a run was made on.
+
+use std::fs;
+use std::process::Command;
+use std::time::SystemTime;
+
+use gt_nn::cpu::Isa;
+
+/// The machine and the moment.
+pub(super) struct Machine {
+    pub(super) processor: String,
+    pub(super) threads: usize,
+    pub(super) cores: usize,
+    pub(super) instructions: &'static str,
+    pub(super) system: String,
+    pub(super) version: &'static str,
+    /// Seconds since 1970.
+    pub(super) now: f64,
+}
+
+impl Machine {
+    /// This one, now.
+    pub(super) fn here() -> Self {
+        Self {
+            processor: processor().unwrap_or_else(|| "unknown".into()),
+            threads: rayon::current_num_threads(),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            instructions: Isa::detect().name(),
+            system: system(),
+            version: env!("CARGO_PKG_VERSION"),
+            now: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64()),
+        }
+    }
+}
+
+/// The value of a line `key: value` or `key=value`.
+fn line(file: &str, key: &str, separator: char) -> Option<String> {
+    let text = fs::read_to_string(file).ok()?;
+    let mut pairs = text.lines().filter_map(|line| line.split_once(separator));
+    pairs.find(|(name, _)| name.trim() == key).map(|(_, value)| value.trim().trim_matches('"').to_owned())
+}
+
+/// Each system tells the processor's name in its own way.
+fn processor() -> Option<String> {
+    if cfg!(target_os = "macos") {
+        let output = Command::new("sysctl").args(["-n", "machdep.cpu.brand_string"]).output().ok()?;
+        return String::from_utf8(output.stdout)
+            .ok()
+            .map(|name| name.trim().to_owned())
+            .filter(|name| !name.is_empty());
+    }
+    line("/proc/cpuinfo", "model name", ':').or_else(|| std::env::var("PROCESSOR_IDENTIFIER").ok())
+}
+
+fn system() -> String {
+    use std::env::consts::{ARCH, OS};
+    match line("/etc/os-release", "PRETTY_NAME", '=') {
+        Some(name) => format!("{name}, {OS} {ARCH}"),
+        None => format!("{OS} {ARCH}"),
+    }
+}

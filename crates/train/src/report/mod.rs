@@ -1,0 +1,100 @@
+//! `report.html`: a run on one page that needs nothing else, neither scripts nor the network.
+//!
+//! | module | makes |
+//! |---|---|
+//! | [`page`] | the page and its sections |
+//! | [`chart`] | curves over epochs |
+//! | [`scatter`] | predicted against true numbers |
+//! | [`confusion`] | counts of predicted against true classes |
+//! | [`axis`] | scales and ticks |
+//! | [`machine`] | what the run was made on |
+//! | [`text`] | numbers, dates and escaped text |
+
+mod axis;
+mod chart;
+mod confusion;
+mod machine;
+mod page;
+mod scatter;
+mod text;
+
+pub use text::escape;
+
+use gt_models::Config;
+
+use crate::error::Result;
+use crate::evaluate::Scores;
+use crate::run::RunDirectory;
+use crate::task::{Part, Task};
+use crate::training::{EpochRecord, Outcome};
+use machine::Machine;
+
+/// Everything that a report tells.
+pub struct Report<'a> {
+    name: String,
+    task: &'a Task,
+    config: &'a Config,
+    parameters: usize,
+    history: Vec<EpochRecord>,
+    outcome: &'a Outcome,
+    machine: Machine,
+}
+
+impl<'a> Report<'a> {
+    /// The file's name in a run's directory.
+    pub const FILE: &'static str = "report.html";
+
+    /// Gathers what there is of a run, finished or interrupted; the curves are those of all sittings.
+    ///
+    /// # Errors
+    /// If `metrics.jsonl` cannot be read.
+    pub fn new(
+        run: &RunDirectory,
+        task: &'a Task,
+        config: &'a Config,
+        parameters: usize,
+        outcome: &'a Outcome,
+    ) -> Result<Self> {
+        // `runs/.` and the like have no name of their own.
+        let path = run.path().canonicalize().unwrap_or_else(|_| run.path().into());
+        let name = path.file_name().map_or_else(|| "run".into(), |name| name.to_string_lossy().into_owned());
+        Ok(Self { name, task, config, parameters, history: run.history()?, outcome, machine: Machine::here() })
+    }
+
+    /// The page.
+    pub fn to_html(&self) -> String {
+        page::html(self)
+    }
+
+    /// Scores of the last model; of an interrupted run, those of the last whole epoch.
+    fn last(&self, part: Part) -> Option<&Scores> {
+        let evaluated = self.outcome.last.iter().find(|(of, _)| *of == part).map(|(_, scores)| scores);
+        evaluated.or_else(|| of_epoch(self.history.last()?, part))
+    }
+
+    /// Scores of the model with the best validation loss.
+    fn best(&self, part: Part) -> Option<&Scores> {
+        let best = self.outcome.best.as_ref()?;
+        match part {
+            Part::Train => {
+                let seen = || self.history.iter().find(|epoch| epoch.epoch == best.epoch);
+                best.train.as_ref().or_else(|| Some(&seen()?.train))
+            }
+            Part::Val => Some(&best.val),
+            Part::Test => best.test.as_ref(),
+        }
+    }
+
+    /// The part that the headline is about.
+    fn reported(&self) -> Part {
+        if self.last(Part::Test).is_some() { Part::Test } else { Part::Val }
+    }
+}
+
+fn of_epoch(epoch: &EpochRecord, part: Part) -> Option<&Scores> {
+    match part {
+        Part::Train => Some(&epoch.train),
+        Part::Val => Some(&epoch.val),
+        Part::Test => epoch.test.as_ref(),
+    }
+}
