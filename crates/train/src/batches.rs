@@ -99,6 +99,11 @@ impl Order {
         self.graphs.len().div_ceil(self.size)
     }
 
+    /// All graphs, as a device takes them.
+    pub(crate) fn listed(&self) -> Vec<u32> {
+        self.graphs.iter().map(|&graph| graph as u32).collect()
+    }
+
     pub(crate) fn graphs(&self, batch: usize) -> &[usize] {
         &self.graphs[batch * self.size..((batch + 1) * self.size).min(self.graphs.len())]
     }
@@ -116,6 +121,21 @@ impl Signs {
     /// As the data has them.
     pub(crate) const KEPT: Signs = Signs { flip: SignFlip::Off, seed: 0, epoch: 0 };
 
+    /// Signs of a batch: one row for all its graphs, or one each.
+    fn draw(&self, number: usize, graphs: usize, width: usize) -> Vec<f32> {
+        let rows = if self.flip == SignFlip::Graph { graphs } else { 1 };
+        let mut random = RandomStream::new(self.seed, DOMAIN_SIGNS, (self.epoch as u64) << 28 | number as u64);
+        (0..rows * width).map(|_| if random.below(2) == 0 { 1.0 } else { -1.0 }).collect()
+    }
+
+    /// Signs of all batches, one after the other; none where they are kept.
+    pub(crate) fn all(&self, order: &Order, width: usize) -> Vec<f32> {
+        match self.flip {
+            SignFlip::Off => Vec::new(),
+            _ => (0..order.len()).flat_map(|batch| self.draw(batch, order.graphs(batch).len(), width)).collect(),
+        }
+    }
+
     fn apply(&self, number: usize, batch: &mut GraphBatch) {
         if self.flip == SignFlip::Off {
             return;
@@ -123,15 +143,11 @@ impl Signs {
         let offsets = batch.node_offsets().to_vec();
         let Some(coordinates) = &mut batch.encodings_mut().laplacian else { return };
         let width = coordinates.width;
-        let mut random = RandomStream::new(self.seed, DOMAIN_SIGNS, (self.epoch as u64) << 28 | number as u64);
-        let mut draw = || (0..width).map(|_| if random.below(2) == 0 { 1.0f32 } else { -1.0 }).collect::<Vec<f32>>();
-        let mut signs = draw();
+        let signs = self.draw(number, offsets.len() - 1, width);
         for (graph, nodes) in offsets.windows(2).enumerate() {
-            if graph > 0 && self.flip == SignFlip::Graph {
-                signs = draw();
-            }
+            let first = if self.flip == SignFlip::Graph { graph * width } else { 0 };
             for row in coordinates.values[nodes[0] * width..nodes[1] * width].chunks_exact_mut(width) {
-                row.iter_mut().zip(&signs).for_each(|(value, sign)| *value *= sign);
+                row.iter_mut().zip(&signs[first..first + width]).for_each(|(value, sign)| *value *= sign);
             }
         }
     }
@@ -186,6 +202,12 @@ fn fill(task: &Task, part: Part, order: &Order, signs: Signs, number: usize, rea
     let Ready { batch, labels, .. } = ready;
     batch.assemble(&task.graphs, graphs).map_err(|e| TrainError::Data(e.to_string()))?;
     signs.apply(number, batch);
+    *labels = labels_of(task, part, graphs, batch)?;
+    Ok(())
+}
+
+/// Labels of a part in a batch of the given graphs; those of other parts are missing.
+pub(crate) fn labels_of(task: &Task, part: Part, graphs: &[usize], batch: &GraphBatch) -> Result<Labels> {
     let level = task.shape.target.level;
     let columns = task.shape.target.columns.len();
     let target = batch.target().ok_or_else(|| TrainError::Data("it has no targets".into()))?;
@@ -193,7 +215,7 @@ fn fill(task: &Task, part: Part, order: &Order, signs: Signs, number: usize, rea
     let own = |at: usize, rows: &[usize]| rows.is_empty() || task.belongs(part, rows[at / columns]);
     let rows = if task.splits_rows() { rows_of(task, graphs, batch) } else { Vec::new() };
     debug_assert!(rows.is_empty() || rows.len() * columns == target.len(), "{level}");
-    *labels = match target {
+    Ok(match target {
         TargetRows::Float(values) => {
             let scaled = values.iter().enumerate().map(|(at, &value)| match task.scaling.get(at % columns) {
                 _ if !own(at, &rows) => f32::NAN,
@@ -206,8 +228,7 @@ fn fill(task: &Task, part: Part, order: &Order, signs: Signs, number: usize, rea
             let kept = values.iter().enumerate().map(|(at, &value)| if own(at, &rows) { value } else { MISSING_CLASS });
             Labels::Class(kept.collect())
         }
-    };
-    Ok(())
+    })
 }
 
 /// For each row of a batch's targets its number over all graphs.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use gt_data::DataError;
 use gt_models::ConfigError;
+use gt_nn::cuda::CudaError;
 
 /// Why a run could not start, go on, or be used.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +18,9 @@ pub enum TrainError {
     /// The data cannot be used for this.
     #[error("the data cannot be used: {0}")]
     Data(String),
+    /// A card cannot do it, or failed.
+    #[error(transparent)]
+    Device(#[from] CudaError),
     /// A run directory cannot be used.
     #[error("{}: {message}", path.display())]
     Run {
@@ -36,7 +40,7 @@ pub enum TrainError {
         epoch: usize,
         /// Batch, from 1.
         batch: usize,
-        /// `loss`, `gradient` or `variance of a normalisation`.
+        /// `loss`, `gradient`, `loss or gradient` or `variance of a normalisation`.
         what: &'static str,
         /// Numbers of the batch's graphs in the data.
         graphs: String,

@@ -2,6 +2,7 @@
 
 mod attention;
 mod batches;
+mod card;
 mod checkpoint;
 mod embed;
 mod encodings;
@@ -20,6 +21,7 @@ mod tensorboard;
 mod training;
 
 pub use attention::{GraphAttention, attention};
+pub use card::Card;
 pub use embed::embed;
 pub use encodings::ensure_encodings;
 pub use error::{Result, TrainError};

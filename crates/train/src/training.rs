@@ -4,6 +4,7 @@
 //! validation loss; training ends when the rate has become too small, at the epoch or time limit, or when it is told to. Everything random derives from the
 //! seed and the step's number, so a run that goes on from a checkpoint ends with the same bytes as one that was never stopped.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime};
 
@@ -11,10 +12,11 @@ use gt_models::{
     Config, ModelHeader, has_finite_statistics, initialise, is_finite, load_moments, load_weights, running_statistics,
     save_moments, set_running_statistics,
 };
-use gt_nn::cpu::{Engine, Isa};
+use gt_nn::cpu::{Adam, Engine, Isa};
 use serde::{Deserialize, Serialize};
 
 use crate::batches::{self, Order, Signs};
+use crate::card::Card;
 use crate::checkpoint::{self, Files, Writer};
 use crate::error::{Result, TrainError};
 use crate::evaluate::{Collected, Scores, collect};
@@ -95,8 +97,9 @@ struct State {
     stop: Option<Stop>,
     /// What the data was.
     data: String,
-    /// Instruction set of the last sitting.
-    simd: String,
+    /// Instruction set or card of the last sitting.
+    #[serde(alias = "simd")]
+    by: String,
 }
 
 /// What a run ended with.
@@ -114,6 +117,8 @@ pub struct Outcome {
     pub best: Option<Best>,
     /// SHA-256 of the last weights.
     pub weights: String,
+    /// The card that computed, if one did.
+    pub card: Option<String>,
     /// What the last model, or that of the last whole epoch of an interrupted sitting, predicts for the part that is reported.
     pub(crate) predictions: Option<(Part, Collected)>,
 }
@@ -137,6 +142,8 @@ pub struct Training<'a> {
     run: &'a RunDirectory,
     header: ModelHeader,
     engine: Engine<f32>,
+    /// Where it computes, if not on the processor; the engine then holds what was last fetched from there.
+    card: Option<Card>,
     state: State,
     best_model: Vec<u8>,
     collected: Collected,
@@ -170,6 +177,7 @@ impl<'a> Training<'a> {
             run,
             header,
             engine,
+            card: None,
             state: State {
                 epoch: 0,
                 batch: 0,
@@ -180,7 +188,7 @@ impl<'a> Training<'a> {
                 epoch_seconds: 0.0,
                 stop: None,
                 data: task.fingerprint.clone(),
-                simd: Isa::detect().name().to_owned(),
+                by: Isa::detect().name().to_owned(),
             },
             best_model: Vec::new(),
             collected: Collected::new(task),
@@ -221,11 +229,7 @@ impl<'a> Training<'a> {
             serde_json::from_slice(file("state.json")?).map_err(|e| damaged("state.json", e.to_string()))?;
         let same_data = state.data == self.state.data;
         resume::compare(self.run.path(), &header, &self.header, same_data)?.iter().for_each(|text| observer.note(text));
-        let simd = std::mem::replace(&mut self.state, state).simd;
-        if self.state.simd != simd {
-            let before = std::mem::replace(&mut self.state.simd, simd.clone());
-            observer.note(&format!("the run went by {before} before and goes on by {simd}: its bytes will be its own"));
-        }
+        self.state = state;
         if self.state.stop == Some(Stop::Hours) && !self.time_is_up() {
             self.state.stop = None;
         }
@@ -240,6 +244,24 @@ impl<'a> Training<'a> {
         Ok(())
     }
 
+    /// Lets a card do the computing.
+    ///
+    /// # Errors
+    /// If the card fails.
+    pub fn on(mut self, mut card: Card) -> Result<Self> {
+        card.load(&self.engine)?;
+        if self.state.steps == 0 {
+            card.name().clone_into(&mut self.state.by);
+        }
+        self.card = Some(card);
+        Ok(self)
+    }
+
+    /// Fetches parameters, moments and statistics from a card.
+    fn fetch(&mut self) -> Result<()> {
+        self.card.as_mut().map_or(Ok(()), |card| card.store(&mut self.engine))
+    }
+
     /// Parameters of the network.
     pub fn parameters(&self) -> usize {
         self.engine.parameters().count()
@@ -250,6 +272,11 @@ impl<'a> Training<'a> {
     /// # Errors
     /// If a loss or gradient is not finite, or a file cannot be written. The checkpoints before are intact.
     pub fn run(mut self, interrupt: &AtomicBool, observer: &mut dyn Observer) -> Result<Outcome> {
+        let now = self.card.as_ref().map_or(Isa::detect().name(), Card::name).to_owned();
+        let before = std::mem::replace(&mut self.state.by, now.clone());
+        if before != now {
+            observer.note(&format!("the run went by {before} before and goes on by {now}: its bytes will be its own"));
+        }
         let mut stop = self.state.stop;
         while stop.is_none() {
             let start = Instant::now();
@@ -276,12 +303,36 @@ impl<'a> Training<'a> {
         let order = Order::shuffled(self.task.graphs_of(Part::Train), train.batch, train.seed, epoch);
         let signs = Signs { flip: train.sign_flip, seed: train.seed, epoch };
         let adam = self.config.optimizer.adam(lr);
-        let (task, from) = (self.task, self.state.batch);
-        let checkpoint = (self.checkpoint > 0).then(|| checkpoint::place(&self.run.checkpoints(), self.checkpoint));
+        let whole = match self.card {
+            Some(_) => self.steps_on_card(&order, signs, adam, interrupt, observer)?,
+            None => self.steps(&order, signs, adam, interrupt, observer)?,
+        };
+        let train_seconds = before + start.elapsed().as_secs_f64();
+        if !whole {
+            self.state.epoch_seconds = train_seconds;
+            self.state.seconds += start.elapsed().as_secs_f64();
+            return Ok(false);
+        }
+        self.finish_epoch(lr, start, train_seconds, observer)?;
+        Ok(!self.is_stopped(interrupt))
+    }
+
+    /// An epoch's steps; false if they were interrupted.
+    fn steps(
+        &mut self,
+        order: &Order,
+        signs: Signs,
+        adam: Adam,
+        interrupt: &AtomicBool,
+        observer: &mut dyn Observer,
+    ) -> Result<bool> {
+        let Config { train, .. } = self.config;
+        let (task, from, epoch) = (self.task, self.state.batch, self.state.epoch);
+        let checkpoint = self.last_checkpoint();
         let mut left_out = false;
         let mut whole = true;
-        batches::for_each(task, Part::Train, &order, signs, from, |number, ready| {
-            self.engine.set_dropout_key(train.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(self.state.steps));
+        batches::for_each(task, Part::Train, order, signs, from, |number, ready| {
+            self.engine.set_dropout_key(self.dropout_key());
             let labels = ready.labels.rows();
             let statistics = train.skip_bad_steps.then(|| running_statistics(&self.engine));
             let loss = ready.train(&mut self.engine, task);
@@ -327,14 +378,44 @@ impl<'a> Training<'a> {
             whole = !stepping || !self.is_stopped(interrupt);
             Ok(whole)
         })?;
-        let train_seconds = before + start.elapsed().as_secs_f64();
-        if !whole {
-            self.state.epoch_seconds = train_seconds;
-            self.state.seconds += start.elapsed().as_secs_f64();
-            return Ok(false);
+        Ok(whole)
+    }
+
+    /// The same on a card, which is asked now and then.
+    fn steps_on_card(
+        &mut self,
+        order: &Order,
+        signs: Signs,
+        adam: Adam,
+        interrupt: &AtomicBool,
+        observer: &mut dyn Observer,
+    ) -> Result<bool> {
+        let (task, from, epoch) = (self.task, self.state.batch, self.state.epoch);
+        let key = self.dropout_key();
+        let Some(card) = &mut self.card else { return Ok(true) };
+        let writer = &self.writer;
+        let stop = || interrupt.load(Ordering::Relaxed) || writer.has_failed();
+        let told = |batch: usize, loss: f64| observer.batch(epoch + 1, batch + 1, order.len(), loss);
+        let steps = card.train(task, order, signs, from, (adam, key), &mut self.collected, stop, told)?;
+        self.state.batch = steps.done;
+        self.state.steps += (steps.done - from) as u64;
+        if let Some(batch) = steps.bad {
+            let graphs = shortened(order.graphs(batch));
+            let checkpoint = self.last_checkpoint();
+            let what = "loss or gradient";
+            return Err(TrainError::NotFinite { epoch: epoch + 1, batch: batch + 1, what, graphs, checkpoint });
         }
-        self.finish_epoch(lr, start, train_seconds, observer)?;
-        Ok(!self.is_stopped(interrupt))
+        Ok(steps.done == order.len() && !self.is_stopped(interrupt))
+    }
+
+    /// Dropout's key of the next step.
+    fn dropout_key(&self) -> u64 {
+        self.config.train.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(self.state.steps)
+    }
+
+    /// Where the newest checkpoint lies.
+    fn last_checkpoint(&self) -> Option<PathBuf> {
+        (self.checkpoint > 0).then(|| checkpoint::place(&self.run.checkpoints(), self.checkpoint))
     }
 
     /// Whether there is a reason to stop now: somebody said so, or nothing can be saved any more, which the attempt to do so will tell.
@@ -358,6 +439,7 @@ impl<'a> Training<'a> {
         if loss.is_finite() && self.state.best.as_ref().is_none_or(|best| loss < best.val.loss.paper) {
             self.state.best =
                 Some(Best { epoch: self.state.epoch + 1, train: None, val: val.clone(), test: test.clone() });
+            self.fetch()?;
             self.best_model = self.header.save(&self.engine);
         }
         let spent = start.elapsed().as_secs_f64();
@@ -392,7 +474,11 @@ impl<'a> Training<'a> {
 
     /// Scores of a part; what is predicted for the last part but training is kept for the report.
     fn evaluate(&mut self, part: Part) -> Result<Scores> {
-        let mut collected = collect(&mut self.engine, self.task, part, self.config.train.batch)?;
+        let batch = self.config.train.batch;
+        let mut collected = match &mut self.card {
+            Some(card) => card.collect(self.task, part, batch)?,
+            None => collect(&mut self.engine, self.task, part, batch)?,
+        };
         let scores = collected.scores(self.task);
         if part != Part::Train {
             self.predictions = Some((part, collected));
@@ -402,6 +488,7 @@ impl<'a> Training<'a> {
 
     /// Hands a checkpoint to the writer.
     fn save(&mut self) -> Result<()> {
+        self.fetch()?;
         if !is_finite(&self.engine) {
             let State { epoch, batch, .. } = self.state;
             let text = format!(
@@ -426,6 +513,7 @@ impl<'a> Training<'a> {
 
     /// Writes the model files and scores the last model on all parts.
     fn outcome(&mut self, stop: Stop) -> Result<Outcome> {
+        self.fetch()?;
         let model = self.header.save(&self.engine);
         self.run.write("model.safetensors", &model)?;
         if !self.best_model.is_empty() {
@@ -443,6 +531,9 @@ impl<'a> Training<'a> {
                 if best.epoch != self.state.epoch {
                     load_weights(&mut self.engine, &self.best_model)
                         .map_err(|e| TrainError::run(self.run.path(), format!("the best model: {e}")))?;
+                    if let Some(card) = &mut self.card {
+                        card.load(&self.engine)?;
+                    }
                 }
                 best.train = Some(self.evaluate(Part::Train)?);
             }
@@ -454,6 +545,7 @@ impl<'a> Training<'a> {
             last,
             best,
             weights: checkpoint::hash(&model),
+            card: self.card.as_ref().map(|card| card.name().to_owned()),
             predictions: self.predictions.take(),
         })
     }

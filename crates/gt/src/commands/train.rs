@@ -9,11 +9,12 @@ use anyhow::{Result, anyhow, ensure};
 use clap::Args;
 use gt_data::{Dataset, SbmSet, SbmSizes};
 use gt_models::Config;
-use gt_train::{Observer, Outcome, Part, Report, RunDirectory, Scores, Stop, Task, Training};
+use gt_train::{Card, Observer, Outcome, Part, Report, RunDirectory, Scores, Stop, Task, Training};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::console;
+use crate::device::{DeviceChoice, PrecisionName, kernel_cache};
 use crate::progress::Progress;
 
 /// Train a model. Without CONFIG, --preset and --data a small CLUSTER set is made and a small model trained on it, in about a minute.
@@ -44,6 +45,12 @@ pub struct Arguments {
     /// Go on with the run in --out: with its own config.toml, and its data (which --data may find elsewhere)
     #[arg(long, requires = "out", conflicts_with_all = ["config", "preset", "set", "seed"])]
     resume: bool,
+    /// Where to compute: auto (a CUDA card if there is one that can), cpu, cuda or cuda:N
+    #[arg(long, default_value = "auto")]
+    device: DeviceChoice,
+    /// Precision of products on a card
+    #[arg(long, value_enum, default_value = "f32")]
+    precision: PrecisionName,
     /// Print the result as one line of JSON
     #[arg(long)]
     json: bool,
@@ -81,7 +88,11 @@ impl Arguments {
             let kind = links.kind();
             progress.note(&format!("{kind} links: {train} to train on, {val} and {test} held out{ignored}"));
         }
-        let training = Training::new(&task, &config, &run, &mut progress)?;
+        let card = self.card(&task, &config, &mut progress)?;
+        let mut training = Training::new(&task, &config, &run, &mut progress)?;
+        if let Some(card) = card {
+            training = training.on(card)?;
+        }
         // Only now is it known that a run can go on with it.
         run.write("config.toml", config.to_toml().as_bytes())?;
         let parameters = training.parameters();
@@ -94,6 +105,22 @@ impl Arguments {
             return Err(Interrupted(run.path().into()).into());
         }
         self.print(&run, &task, parameters, &outcome, report)
+    }
+
+    /// The card to compute on, or none for the processor.
+    fn card(&self, task: &Task, config: &Config, progress: &mut Progress) -> Result<Option<Card>> {
+        let Some(device) = self.device.open()? else { return Ok(None) };
+        match Card::new(&device, self.precision.precision(), task, config, kernel_cache().as_deref()) {
+            Ok(card) => {
+                progress.note(&format!("device: {}", card.name()));
+                Ok(Some(card))
+            }
+            Err(error) if self.device == DeviceChoice::Auto => {
+                progress.note(&format!("device: cpu ({error})"));
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Directory, configuration and name of the run to go on with.

@@ -1,5 +1,6 @@
 //! A network on a card: parameters, buffers for the largest batch, and the launches of a step, captured once and replayed for every batch.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaGraph, CudaStream, sys};
@@ -249,18 +250,26 @@ impl CudaEngine {
         Ok(self.stream.synchronize()?)
     }
 
+    /// Losses of batches of the pass that are done.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn losses(&self, batches: Range<usize>) -> Result<Vec<f64>> {
+        self.buffers.memory.read(at::<f64>(self.buffers.losses, batches.start), batches.len())
+    }
+
     /// Waits, and takes what the pass gave so far.
     ///
     /// # Errors
     /// If the device fails.
     pub fn finish(&mut self) -> Result<PassResult> {
-        let Buffers { memory, flat, outputs, losses, .. } = &self.buffers;
+        let Buffers { memory, flat, outputs, .. } = &self.buffers;
         let control: abi::Control = memory.read(flat.control, 1)?[0];
         let rows = if self.pass.1 > self.pass.0 { (control.row_base + control.rows) as usize } else { 0 };
         let (from, to) = self.pass;
         Ok(PassResult {
             outputs: memory.read(*outputs, rows * self.task.network.outputs())?,
-            losses: memory.read(at::<f64>(*losses, from), to - from)?,
+            losses: self.losses(from..to)?,
             bad: (control.bad_batch >= 0).then_some(control.bad_batch as usize),
         })
     }

@@ -350,7 +350,8 @@ fn speed(report: &Report<'_>) -> String {
 
 fn machine(report: &Report<'_>) -> String {
     let machine = &report.machine;
-    pairs(&[
+    let card = report.outcome.card.iter().map(|card| ("card, precision", card.clone()));
+    let rows = card.chain([
         ("processor", machine.processor.clone()),
         ("threads", format!("{} of {}", machine.threads, counted(machine.cores, "hardware thread"))),
         ("instructions", machine.instructions.into()),
@@ -358,7 +359,8 @@ fn machine(report: &Report<'_>) -> String {
         ("program", format!("gt {}", machine.version)),
         ("date", date(machine.now)),
         ("weights, SHA-256", report.outcome.weights.clone()),
-    ])
+    ]);
+    pairs(&rows.collect::<Vec<_>>())
 }
 
 fn configuration(report: &Report<'_>) -> String {

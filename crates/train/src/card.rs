@@ -1,0 +1,202 @@
+//! Training and evaluation on a card: passes over lists of graphs, of which the processor sees the results.
+
+use std::path::Path;
+
+use gt_graph::{GraphBatch, TargetRows};
+use gt_models::Config;
+use gt_nn::cpu::{Adam, Engine};
+use gt_nn::cuda::{CudaDevice, CudaEngine, CudaError, CudaLabels, CudaTask, Pass, Precision, ResidentData};
+
+use crate::batches::{Labels, Order, Signs, labels_of};
+use crate::error::{Result, TrainError};
+use crate::evaluate::Collected;
+use crate::task::{Part, Task};
+
+/// Steps that are launched before the processor looks whether to go on.
+const STEPS_AT_ONCE: usize = 64;
+
+/// Graphs whose labels are put in order at a time.
+const GRAPHS_AT_ONCE: usize = 1024;
+
+/// A device with a task's data, labels and network on it.
+pub struct Card {
+    name: String,
+    engine: CudaEngine,
+    /// Of each part: on the device, and as the processor has them.
+    labels: [(CudaLabels, Labels); 3],
+}
+
+/// How a pass of training steps ended.
+pub(crate) struct Steps {
+    /// Batches done.
+    pub(crate) done: usize,
+    /// The first batch whose loss or gradient was not finite.
+    pub(crate) bad: Option<usize>,
+}
+
+impl Card {
+    /// Puts a task on a device. `cache` is a folder for compiled kernels.
+    ///
+    /// # Errors
+    /// If the configuration asks for something that only the processor does ([`TrainError::Device`]), or the device fails.
+    pub fn new(
+        device: &CudaDevice,
+        precision: Precision,
+        task: &Task,
+        config: &Config,
+        cache: Option<&Path>,
+    ) -> Result<Self> {
+        let lacking = |what: &str| Err(CudaError::Unsupported(what.into()).into());
+        if task.links.is_some() {
+            return lacking("link prediction");
+        }
+        if config.train.accumulate > 1 {
+            return lacking("train.accumulate");
+        }
+        if config.train.skip_bad_steps {
+            return lacking("train.skip_bad_steps");
+        }
+        let level = task.shape.target.level;
+        let rows_of = |graphs: &[usize]| graphs.iter().map(|&graph| task.graphs.row_range(level, graph).len()).sum();
+        let parts = Part::ALL.map(|part| task.graphs_of(part));
+        let data = ResidentData::new(device, &task.graphs, &task.network, task.edges)?;
+        let of_part = |part| -> Result<(CudaLabels, Labels)> {
+            let labels = all_labels(task, part)?;
+            Ok((CudaLabels::new(device, task.graphs.rows(level), labels.rows())?, labels))
+        };
+        let labels = [of_part(Part::Train)?, of_part(Part::Val)?, of_part(Part::Test)?];
+        let engine = CudaEngine::new(
+            device,
+            &data,
+            CudaTask {
+                network: task.network.clone(),
+                loss: task.loss,
+                batch: config.train.batch,
+                rows: parts.iter().map(|graphs| rows_of(graphs)).max().unwrap_or(0),
+                listed: parts.iter().map(Vec::len).max().unwrap_or(0),
+                signs_per_graph: config.train.sign_flip == gt_models::config::SignFlip::Graph,
+                precision,
+            },
+            cache,
+        )?;
+        Ok(Self { name: format!("{}, {}", device.name(), precision.name()), engine, labels })
+    }
+
+    /// The device and its precision, as people read it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Takes parameters, moments and statistics.
+    pub(crate) fn load(&mut self, engine: &Engine<f32>) -> Result<()> {
+        Ok(self.engine.load(engine)?)
+    }
+
+    /// Gives parameters, moments and statistics.
+    pub(crate) fn store(&mut self, engine: &mut Engine<f32>) -> Result<()> {
+        Ok(self.engine.store(engine)?)
+    }
+
+    /// Training steps from a batch on, until the epoch ends or `stop` says so; `done` hears of batches and their losses. `key` is dropout's key of the first step.
+    #[allow(clippy::too_many_arguments, reason = "an epoch's settings, and two to talk to")]
+    pub(crate) fn train(
+        &mut self,
+        task: &Task,
+        order: &Order,
+        signs: Signs,
+        from: usize,
+        (adam, key): (Adam, u64),
+        collected: &mut Collected,
+        mut stop: impl FnMut() -> bool,
+        mut told: impl FnMut(usize, f64),
+    ) -> Result<Steps> {
+        let listed = order.listed();
+        let signs = signs.all(order, task.network.node.laplacian);
+        let (labels, host) = &self.labels[Part::Train as usize];
+        self.engine.begin(Pass { order: &listed, from, signs: &signs, labels, train: Some((adam, key)) })?;
+        let mut done = from;
+        while done < order.len() {
+            let steps = STEPS_AT_ONCE.min(order.len() - done);
+            self.engine.launch(steps)?;
+            self.engine.wait()?;
+            for (batch, loss) in (done..).zip(self.engine.losses(done..done + steps)?) {
+                told(batch, loss);
+            }
+            done += steps;
+            if stop() {
+                break;
+            }
+        }
+        let result = self.engine.finish()?;
+        let whole = result.bad.unwrap_or(done);
+        add(task, order, from..whole, &result.outputs, &result.losses, host, collected);
+        Ok(Steps { done: whole, bad: result.bad })
+    }
+
+    /// Outputs and labels of a part, in the order of the data.
+    pub(crate) fn collect(&mut self, task: &Task, part: Part, batch: usize) -> Result<Collected> {
+        let order = Order::plain(task.graphs_of(part), batch);
+        let (labels, host) = &self.labels[part as usize];
+        self.engine.begin(Pass { order: &order.listed(), from: 0, signs: &[], labels, train: None })?;
+        self.engine.launch(order.len())?;
+        let result = self.engine.finish()?;
+        let mut collected = Collected::new(task);
+        add(task, &order, 0..order.len(), &result.outputs, &result.losses, host, &mut collected);
+        Ok(collected)
+    }
+}
+
+/// Labels of a part for all rows of the data set, edges of each graph sorted by target.
+fn all_labels(task: &Task, part: Part) -> Result<Labels> {
+    let mut all: Option<Labels> = None;
+    let mut batch = GraphBatch::new();
+    let graphs: Vec<usize> = (0..task.graphs.len()).collect();
+    for graphs in graphs.chunks(GRAPHS_AT_ONCE) {
+        batch.assemble(&task.graphs, graphs).map_err(|e| TrainError::Data(e.to_string()))?;
+        let labels = labels_of(task, part, graphs, &batch)?;
+        match (&mut all, labels) {
+            (Some(Labels::Float(own)), Labels::Float(more)) => own.extend(more),
+            (Some(Labels::Class(own)), Labels::Class(more)) => own.extend(more),
+            (all, labels) => *all = Some(labels),
+        }
+    }
+    all.ok_or_else(|| TrainError::Data("it has no graphs".into()))
+}
+
+/// Adds batches of a pass, each with its labels, to what is collected.
+fn add(
+    task: &Task,
+    order: &Order,
+    batches: std::ops::Range<usize>,
+    outputs: &[f32],
+    losses: &[f64],
+    labels: &Labels,
+    collected: &mut Collected,
+) {
+    let (level, width) = (task.shape.target.level, task.outputs());
+    let columns = labels.rows().len() / task.graphs.rows(level).max(1);
+    let mut at = 0;
+    let mut own = match labels {
+        Labels::Float(_) => Labels::Float(Vec::new()),
+        Labels::Class(_) => Labels::Class(Vec::new()),
+    };
+    for (batch, &loss) in batches.zip(losses) {
+        let mut rows = 0;
+        match &mut own {
+            Labels::Float(values) => values.clear(),
+            Labels::Class(values) => values.clear(),
+        }
+        for &graph in order.graphs(batch) {
+            let range = task.graphs.row_range(level, graph);
+            rows += range.len();
+            let range = range.start * columns..range.end * columns;
+            match (&mut own, labels.rows()) {
+                (Labels::Float(own), TargetRows::Float(all)) => own.extend_from_slice(&all[range]),
+                (Labels::Class(own), TargetRows::Class(all)) => own.extend_from_slice(&all[range]),
+                _ => unreachable!("made of the same kind above"),
+            }
+        }
+        collected.add(task, &outputs[at * width..(at + rows) * width], own.rows(), loss);
+        at += rows;
+    }
+}
