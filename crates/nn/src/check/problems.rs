@@ -44,7 +44,12 @@ pub(super) fn all() -> Vec<Problem> {
         problem("ZINC, layer norm", zinc(Norm::Layer), Loss::L1, &molecules),
         problem("SBM, batch norm", sbm(Norm::Batch), weighted, &communities),
         problem("SBM, layer norm", sbm(Norm::Layer), weighted, &communities),
-        problem("all inputs, several labels", Network { node: everything, ..small.clone() }, Loss::Bce, &molecules),
+        problem(
+            "all inputs, several labels",
+            Network { node: everything, norm: Norm::Layer, ..small.clone() },
+            Loss::Bce,
+            &molecules,
+        ),
         problem(
             "no norm, no residual",
             Network { norm: Norm::None, residual: false, ..small.clone() },
