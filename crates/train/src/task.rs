@@ -191,6 +191,12 @@ impl Task {
         PartInfo::of_all(&self.graphs, &self.schema, split)
     }
 
+    /// Nodes whose Weisfeiler–Lehman role lies beyond the model's vocabulary, and so shares the last one.
+    pub fn roles_beyond(&self) -> usize {
+        let roles = self.graphs.encodings().weisfeiler_lehman.as_deref().unwrap_or_default();
+        self.network.node.roles.map_or(0, |size| roles.iter().filter(|&&role| role as usize >= size).count())
+    }
+
     /// Number of labels present in a part; of links, where those are predicted.
     pub fn labels(&self, part: Part) -> usize {
         if let Some(links) = &self.links {

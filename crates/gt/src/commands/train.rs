@@ -88,6 +88,10 @@ impl Arguments {
             let kind = links.kind();
             progress.note(&format!("{kind} links: {train} to train on, {val} and {test} held out{ignored}"));
         }
+        if task.roles_beyond() > 0 {
+            let (beyond, size) = (task.roles_beyond(), config.model.roles);
+            progress.note(&format!("{beyond} nodes have a Weisfeiler–Lehman role beyond the {size} that the model knows; they share the last one"));
+        }
         let card = self.card(&task, &config, &mut progress)?;
         let mut training = Training::new(&task, &config, &run, &mut progress)?;
         if let Some(card) = card {

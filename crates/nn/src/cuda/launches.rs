@@ -84,7 +84,7 @@ impl Launches {
         ];
         for (name, bytes) in needs {
             // Some bytes are taken by arrays of fixed size.
-            if bytes + (8 << 10) > limit {
+            if bytes + (32 << 10) > limit {
                 return Err(CudaError::Unsupported(format!("a model this wide ({bytes} bytes of shared memory)")));
             }
             program.allow_shared(name, bytes)?;

@@ -12,9 +12,15 @@
 
 // Sum over `count` items of something per channel, in a fixed order, by the whole block: a thread takes four channels of every SLICES-th item. The result is in
 // `sums` (shared), to be read after the call.
+__device__ __forceinline__ float4* sum_slices() {
+  // One for all uses: an array inside the template would be one per use.
+  __shared__ float4 slices[THREADS];
+  return slices;
+}
+
 template <class F>
 __device__ void sum_items(int count, float* sums, F value) {
-  __shared__ float4 slices[THREADS];
+  float4* slices = sum_slices();
   const int p = threadIdx.x % (D / 4), slice = threadIdx.x / (D / 4);
   float4 sum = make_float4(0.f, 0.f, 0.f, 0.f);
 #pragma unroll 4

@@ -1,0 +1,56 @@
+//! Devices: what is there, and what is said where it is not.
+
+mod support;
+
+use support::Place;
+
+fn has_driver() -> bool {
+    // SAFETY: only tries to load the library.
+    unsafe { cudarc::driver::sys::is_culib_present() }
+}
+
+#[test]
+fn the_processor_computes_right() {
+    let lines = Place::new().done("check --device cpu --json");
+    let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 17);
+    for line in lines {
+        assert_eq!((&line["good"], &line["device"]), (&true.into(), &"cpu".into()), "{line}");
+        assert!(line["gradients"].as_f64().unwrap() > 0.0, "nothing was compared: {line}");
+    }
+}
+
+#[test]
+fn without_a_driver_cuda_is_refused_in_a_sentence_and_auto_takes_the_processor() {
+    if has_driver() {
+        eprintln!("skipped: there is a CUDA driver on this machine");
+        return;
+    }
+    let place = Place::new();
+    let sentence = "error: there is no CUDA driver on this machine (libcuda could not be loaded)\n";
+    assert_eq!(place.refused("check --device cuda"), sentence);
+    assert_eq!(place.refused("bench --device cuda:1 --set zinc"), sentence);
+    place.write("mine.jsonl", &mine());
+    let short = "--set train.epochs=1 --set model.layers=1 --set model.width=8 --set model.heads=2";
+    assert_eq!(place.refused(&format!("train --data mine.jsonl --device cuda {short} --out run")), sentence);
+    place.done(&format!("train --data mine.jsonl --device auto {short} --out run"));
+}
+
+#[test]
+fn devices_that_do_not_exist_are_named() {
+    let complaint = Place::new().refused("check --device tpu");
+    assert!(complaint.contains("devices are auto, cpu, cuda and cuda:N"), "{complaint}");
+    let complaint = Place::new().refused("check --device cuda:x");
+    assert!(complaint.contains("`x` is no number of a device"), "{complaint}");
+}
+
+/// Twenty small graphs.
+fn mine() -> String {
+    let graph = |i: usize| {
+        format!(
+            "{{\"num_nodes\": 2, \"node_feat\": [[{}], [1]], \"edge_index\": [[0, 1], [1, 0]], \"y\": [{i}.5]}}\n",
+            i % 3
+        )
+    };
+    (0..20).map(graph).collect()
+}
