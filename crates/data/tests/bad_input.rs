@@ -79,7 +79,7 @@ fn json_lines_say_what_is_wrong_and_where() {
             r#"{"num_nodes": 2, "node_feat": [["a"], [2]], "edge_index": [[], []]}"#,
             "line 2: key `node_feat`: invalid type: string \"a\", expected a number or null (column 35)",
         ),
-        (r#"{"num_nodes": 2, "#, "line 2: EOF while parsing a value (column 16)"),
+        (r#"{"num_nodes": 2, "#, "line 2: it is not JSON: EOF while parsing a value (column 16)"),
         (
             r#"[1, 2]"#,
             "line 2: invalid type: sequence, expected an object with the keys `num_nodes`, `edge_index`, … (column 0)",

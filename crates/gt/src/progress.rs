@@ -47,8 +47,11 @@ impl Progress {
     }
 
     /// Before the first epoch.
-    pub fn start(&self, parameters: usize) {
-        eprintln!("{}: {} graphs, {parameters} parameters, at most {} epochs", self.name, self.graphs, self.epochs);
+    pub fn start(&self, parameters: usize, device: &str) {
+        let Self { name, graphs, epochs, .. } = self;
+        eprintln!(
+            "{name}: {graphs} graphs, {parameters} parameters, at most {epochs} epochs on {device}; a / b is training / validation"
+        );
     }
 
     /// After the last epoch.

@@ -33,7 +33,11 @@ fn without_a_driver_cuda_is_refused_in_a_sentence_and_auto_takes_the_processor()
     place.write("mine.jsonl", &mine());
     let short = "--set train.epochs=1 --set model.layers=1 --set model.width=8 --set model.heads=2";
     assert_eq!(place.refused(&format!("train --data mine.jsonl --device cuda {short} --out run")), sentence);
-    place.done(&format!("train --data mine.jsonl --device auto {short} --out run"));
+    let complaint = place.refused(&format!("train --data mine.jsonl --precision tf32 {short} --out run"));
+    assert!(complaint.contains("--precision tf32 is for cards, and none is used"), "{complaint}");
+    let output = place.gt(&format!("train --data mine.jsonl --device auto {short} --out run"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("threads of the processor"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("Finished: all epochs are done."), "{output:?}");
 }
 
 #[test]

@@ -235,7 +235,7 @@ fn a_run_trains_is_refused_twice_and_scores_the_same_again() {
         "other.jsonl: the data cannot be used: its targets are 1 float of graphs, the model predicts 1 class of nodes";
     assert!(complaint.contains(expected), "{complaint}");
     assert!(place.refused("eval nothing").contains("nothing: "));
-    assert!(place.refused("train --preset zink").contains("there is no preset `zink`"));
+    assert!(place.refused("train --preset zink").contains("there is no preset `zink`; did you mean `zinc`?"));
     assert!(place.refused("train --preset zinc").contains("there is no data"));
     let shown = place.done("config show --preset pattern-full-none-ln --set optimizer.lr=1e-3");
     place.write("mine.toml", &shown);
@@ -285,7 +285,11 @@ fn links_are_predicted_without_targets_and_scored_the_same_again() {
     let place = Place::new();
     place.write("rings.jsonl", &rings(false));
     let small = "--set model.layers=1 --set model.width=8 --set model.heads=2 --set train.epochs=3 --set train.batch=4";
-    assert!(place.refused("train --data rings.jsonl --out other").contains("it has no targets to learn from"));
+    assert!(
+        place
+            .refused("train --data rings.jsonl --out other")
+            .contains("it has no targets; they are what stands under `y`")
+    );
     place.write("loops.jsonl", "{\"num_nodes\": 3, \"edge_index\": [[0, 1, 2], [0, 1, 2]]}\n");
     let complaint = place.refused("train --data loops.jsonl --set data.task=links --out other");
     assert!(complaint.contains("loops.jsonl: "), "{complaint}");
@@ -319,6 +323,6 @@ fn links_are_predicted_without_targets_and_scored_the_same_again() {
     let again: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(again["last"], result["last"]);
     let complaint = place.refused("config check --set data.task=link");
-    assert!(complaint.contains("unknown variant `link`, expected `targets` or `links`"), "{complaint}");
+    assert!(complaint.contains("`data.task`: there is no `link`; there are `targets`, `links`"), "{complaint}");
     assert!(place.done("config show --set data.task=links").contains("task = \"links\""));
 }

@@ -156,7 +156,7 @@ fn all_problems_are_told_at_once() {
     let error = set(&["model.edges=false", "model.gate=scalar"]).unwrap_err().to_string();
     assert!(error.contains("`model.gate`: it needs an edge stream"), "{error}");
     let error = set(&["model.norm=group"]).unwrap_err().to_string();
-    assert!(error.contains("unknown variant `group`, expected one of `batch`, `layer`, `none`"), "{error}");
+    assert!(error.contains("`model.norm`: there is no `group`; there are `batch`, `layer`, `none`"), "{error}");
     let error = set(&["model.layers=many"]).unwrap_err().to_string();
     assert!(error.contains("layers"), "{error}");
 }

@@ -72,7 +72,10 @@ pub struct Task {
 /// # Errors
 /// If the data has no targets.
 pub fn shape_of(schema: &Schema) -> Result<DataShape> {
-    let target = schema.target.as_ref().ok_or_else(|| TrainError::Data("it has no targets to learn from".into()))?;
+    let target = schema
+        .target
+        .as_ref()
+        .ok_or_else(|| TrainError::Data("it has no targets; they are what stands under `y`".into()))?;
     let columns = target.columns.iter().map(|column| column.classes).collect();
     Ok(with_target(schema, TargetShape { level: target.level, kind: target.kind, columns }))
 }

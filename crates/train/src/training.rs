@@ -65,6 +65,19 @@ pub enum Stop {
     Interrupted,
 }
 
+impl Stop {
+    /// For people.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Stop::MinLr => "Finished: the learning rate fell below its limit.",
+            Stop::Epochs => "Finished: all epochs are done.",
+            Stop::Hours => "Finished: the time is up.",
+            Stop::EarlyStop => "Finished: the validation loss did not improve for too long.",
+            Stop::Interrupted => "Interrupted; the run can be resumed.",
+        }
+    }
+}
+
 /// The epoch with the best validation loss.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Best {

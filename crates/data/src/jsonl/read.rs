@@ -70,7 +70,8 @@ pub(crate) fn read(path: &Path, mut lenient: Option<&mut Lenient>) -> Result<Dat
 fn json_message(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
-    format!("{} (column {})", text.trim_end_matches(&place), error.column())
+    let not_json = if error.is_syntax() || error.is_eof() { "it is not JSON: " } else { "" };
+    format!("{not_json}{} (column {})", text.trim_end_matches(&place), error.column())
 }
 
 /// One line, in buffers that are reused.

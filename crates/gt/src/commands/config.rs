@@ -57,7 +57,9 @@ impl Arguments {
 /// A preset, or a sentence that lists them.
 pub fn preset(name: &str) -> Result<Preset> {
     Preset::named(name).ok_or_else(|| {
-        let names: Vec<String> = Preset::all().iter().map(Preset::name).collect();
-        anyhow!("there is no preset `{name}`; there are zinc, pattern, cluster and {}", names.join(", "))
+        let short = ["zinc", "pattern", "cluster"].map(str::to_owned);
+        let names = short.into_iter().chain(Preset::all().iter().map(Preset::name).collect::<Vec<_>>());
+        let nearest = names.min_by_key(|known| strsim::damerau_levenshtein(known, name)).unwrap_or_default();
+        anyhow!("there is no preset `{name}`; did you mean `{nearest}`? There are zinc, pattern and cluster, and all of (zinc|pattern|cluster)-(sparse|full)-(none|lappe|wl)-(bn|ln) that were published")
     })
 }

@@ -94,13 +94,15 @@ impl Arguments {
         }
         let card = self.card(&task, &config, &mut progress)?;
         let mut training = Training::new(&task, &config, &run, &mut progress)?;
+        let mut device = format!("{} threads of the processor", rayon::current_num_threads());
         if let Some(card) = card {
+            card.name().clone_into(&mut device);
             training = training.on(card)?;
         }
         // Only now is it known that a run can go on with it.
         run.write("config.toml", config.to_toml().as_bytes())?;
         let parameters = training.parameters();
-        progress.start(parameters);
+        progress.start(parameters, &device);
         let outcome = training.run(&interrupt, &mut progress);
         progress.finish();
         let outcome = outcome?;
@@ -113,14 +115,18 @@ impl Arguments {
 
     /// The card to compute on, or none for the processor.
     fn card(&self, task: &Task, config: &Config, progress: &mut Progress) -> Result<Option<Card>> {
-        let Some(device) = self.device.open()? else { return Ok(None) };
+        let Some(device) = self.device.open()? else {
+            ensure!(
+                self.precision == PrecisionName::F32,
+                "--precision {} is for cards, and none is used; the processor computes in f32",
+                self.precision.precision().name()
+            );
+            return Ok(None);
+        };
         match Card::new(&device, self.precision.precision(), task, config, kernel_cache().as_deref()) {
-            Ok(card) => {
-                progress.note(&format!("device: {}", card.name()));
-                Ok(Some(card))
-            }
+            Ok(card) => Ok(Some(card)),
             Err(error) if self.device == DeviceChoice::Auto => {
-                progress.note(&format!("device: cpu ({error})"));
+                progress.note(&format!("the processor is used, not {}: {error}", device.name()));
                 Ok(None)
             }
             Err(error) => Err(error.into()),
@@ -209,7 +215,8 @@ impl Arguments {
                 report: report.map(|file| file.display().to_string()),
             });
         }
-        let mut text = format!("\n{:10} {:>12} {:>12}   ({})\n", "", "paper", "exact", task.metric.name());
+        let mut text = format!("\n{}\n", outcome.stop.sentence());
+        text += &format!("{:10} {:>12} {:>12}   ({})\n", "", "paper", "exact", task.metric.name());
         for (part, of) in &outcome.last {
             text += &format!("{:10} {:12.4} {:12.4}\n", part.name(), of.metric.paper, of.metric.exact);
         }

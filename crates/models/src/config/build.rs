@@ -122,7 +122,13 @@ impl Config {
         }
         let name = toml::Value::try_from(self.train.loss).ok();
         let name = name.as_ref().and_then(|n| n.as_str()).unwrap_or_default();
-        Err(ConfigError::new(vec![format!("`train.loss`: {name} does not fit the data, which has {found}")]))
+        let hint = match data.target.kind {
+            TargetKind::Class => {
+                " (whole numbers are classes; written with a decimal point they are numbers to predict)"
+            }
+            TargetKind::Float => "",
+        };
+        Err(ConfigError::new(vec![format!("`train.loss`: {name} does not fit the data, which has {found}{hint}")]))
     }
 
     /// Every key filled in, so that all of them show.

@@ -102,7 +102,7 @@ impl Config {
         if !unknown.is_empty() {
             return Err(ConfigError::new(unknown));
         }
-        let config: Self = table.try_into().map_err(|e: toml::de::Error| one(e.to_string().trim_end().to_owned()))?;
+        let config: Self = table.try_into().map_err(|e: toml::de::Error| one(value_problem(&e.to_string())))?;
         config.check()?;
         Ok(config)
     }
@@ -129,5 +129,28 @@ impl Config {
             "a product does not tell directions apart, but links are directed; `ends` does".into()
         });
         problems.finish()
+    }
+}
+
+/// A value of the wrong kind as a sentence: the parser's two lines, of which the second names the key, in words of users.
+fn value_problem(text: &str) -> String {
+    let (message, key) = match text.trim_end().rsplit_once("\nin ") {
+        Some((message, key)) => (message, format!("{key}: ")),
+        None => (text.trim_end(), String::new()),
+    };
+    if let Some((found, expected)) = message.strip_prefix("invalid type: ").and_then(|m| m.split_once(", expected ")) {
+        let expected = match expected {
+            "usize" | "u64" | "u32" => "a whole number",
+            "f64" => "a number",
+            "a boolean" => "true or false",
+            other => other,
+        };
+        return format!("{key}{expected} is expected, not the {found}");
+    }
+    match message.strip_prefix("unknown variant ").and_then(|m| m.split_once(", expected ")) {
+        Some((found, known)) => {
+            format!("{key}there is no {found}; there are {}", known.trim_start_matches("one of ").replace(" or ", ", "))
+        }
+        None => format!("{key}{message}"),
     }
 }

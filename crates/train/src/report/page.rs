@@ -86,16 +86,6 @@ fn task_line(report: &Report<'_>) -> String {
     format!("{what} · {file} · seed {}", report.config.train.seed)
 }
 
-fn stop_line(stop: Stop) -> &'static str {
-    match stop {
-        Stop::MinLr => "Finished: the learning rate fell below its limit.",
-        Stop::Epochs => "Finished: all epochs are done.",
-        Stop::Hours => "Finished: the time is up.",
-        Stop::EarlyStop => "Finished: the validation loss did not improve for too long.",
-        Stop::Interrupted => "Interrupted; the run can be resumed.",
-    }
-}
-
 fn header(report: &Report<'_>) -> String {
     let outcome = report.outcome;
     let part = report.reported();
@@ -124,7 +114,7 @@ fn header(report: &Report<'_>) -> String {
          <dl class=\"facts\">{facts}</dl>\n<p class=\"quiet\">{}</p>\n</header>\n",
         escape(&report.name),
         task_line(report),
-        stop_line(outcome.stop),
+        outcome.stop.sentence(),
     )
 }
 
@@ -350,8 +340,9 @@ fn speed(report: &Report<'_>) -> String {
 
 fn machine(report: &Report<'_>) -> String {
     let machine = &report.machine;
-    let card = report.outcome.card.iter().map(|card| ("card, precision", card.clone()));
-    let rows = card.chain([
+    let device = report.outcome.card.clone().unwrap_or_else(|| "processor, f32".into());
+    pairs(&[
+        ("device", device),
         ("processor", machine.processor.clone()),
         ("threads", format!("{} of {}", machine.threads, counted(machine.cores, "hardware thread"))),
         ("instructions", machine.instructions.into()),
@@ -359,8 +350,7 @@ fn machine(report: &Report<'_>) -> String {
         ("program", format!("gt {}", machine.version)),
         ("date", date(machine.now)),
         ("weights, SHA-256", report.outcome.weights.clone()),
-    ]);
-    pairs(&rows.collect::<Vec<_>>())
+    ])
 }
 
 fn configuration(report: &Report<'_>) -> String {
