@@ -11,6 +11,7 @@ use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 /// Shows a training on standard error.
 pub struct Progress {
     bar: Option<ProgressBar>,
+    label: String,
     name: String,
     metric: &'static str,
     graphs: usize,
@@ -31,11 +32,13 @@ struct Epoch {
 }
 
 impl Progress {
-    /// For a run.
-    pub fn new(name: &str, config: &Config, task: &Task) -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| ProgressBar::new(0).with_style(style()));
+    /// For a run; `label` begins every line, and runs beside others have no bar.
+    pub fn new(name: &str, config: &Config, task: &Task, label: Option<String>, beside_others: bool) -> Self {
+        let on_terminal = std::io::stderr().is_terminal() && !beside_others;
+        let bar = on_terminal.then(|| ProgressBar::new(0).with_style(style()));
         Self {
             bar,
+            label: label.unwrap_or_default(),
             name: name.to_owned(),
             metric: task.metric.name(),
             graphs: task.graphs.len(),
@@ -63,8 +66,8 @@ impl Progress {
 
     fn say(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("{text}")),
-            None => eprintln!("{text}"),
+            Some(bar) => bar.suspend(|| eprintln!("{}{text}", self.label)),
+            None => eprintln!("{}{text}", self.label),
         }
     }
 
@@ -145,6 +148,7 @@ mod tests {
     fn the_bar_tells_losses_metric_rate_and_the_time_left() {
         let mut progress = Progress {
             bar: None,
+            label: String::new(),
             name: "run".into(),
             metric: "mae",
             graphs: 3,

@@ -326,3 +326,38 @@ fn links_are_predicted_without_targets_and_scored_the_same_again() {
     assert!(complaint.contains("`data.task`: there is no `link`; there are `targets`, `links`"), "{complaint}");
     assert!(place.done("config show --set data.task=links").contains("task = \"links\""));
 }
+
+#[test]
+fn several_seeds_give_what_each_gives_alone_side_by_side_or_not() {
+    let place = Place::new();
+    place.write("mine.jsonl", &rings_with_sizes());
+    let short = "train --data mine.jsonl --device cpu --set train.epochs=2 --set train.batch=8 --set model.layers=1 --set model.width=8 --set model.heads=2";
+    place.done(&format!("{short} --seed 7 --out alone"));
+    place.done(&format!("{short} --seeds 7,8 --out after"));
+    let lines = place.done(&format!("{short} --seeds 7,8 --parallel --out beside --json"));
+    let model = |run: &str| std::fs::read(place.path(run).join("model.safetensors")).unwrap();
+    assert_eq!(model("alone"), model("after/7"));
+    assert_eq!(model("alone"), model("beside/7"));
+    assert_eq!(model("after/8"), model("beside/8"));
+    assert_ne!(model("after/7"), model("after/8"));
+    let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [first, second, together] = &lines[..] else { panic!("{lines:?}") };
+    assert_eq!(together["seeds"], serde_json::json!([7, 8]));
+    let of = |line: &serde_json::Value| line["last"]["val"]["exact"].as_f64().unwrap();
+    let mean = together["last"]["val"]["exact"]["mean"].as_f64().unwrap();
+    assert!((mean - (of(first) + of(second)) / 2.0).abs() < 1e-9, "{lines:?}");
+    assert!(place.refused(&format!("{short} --seeds 7,7 --out twice")).contains("--seeds names a seed twice"));
+}
+
+/// Rings of three to twelve nodes, of which the size is to be told.
+fn rings_with_sizes() -> String {
+    let ring = |i: usize| {
+        let n = 3 + i % 10;
+        let (from, to): (Vec<usize>, Vec<usize>) = (0..n).flat_map(|v| [(v, (v + 1) % n), ((v + 1) % n, v)]).unzip();
+        let types = vec![[0]; n];
+        format!(
+            "{{\"num_nodes\": {n}, \"node_feat\": {types:?}, \"edge_index\": [{from:?}, {to:?}], \"y\": [{n}.0]}}\n"
+        )
+    };
+    (0..40).map(ring).collect()
+}

@@ -1,5 +1,6 @@
 //! `gt train`
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,6 +40,12 @@ pub struct Arguments {
     /// Seed of everything random; overrules train.seed
     #[arg(long)]
     seed: Option<u64>,
+    /// Train once with each of these seeds, and tell mean and deviation; with --out, in folders named by the seed
+    #[arg(long, value_delimiter = ',', value_name = "A,B,…", conflicts_with_all = ["seed", "resume"])]
+    seeds: Vec<u64>,
+    /// Train the seeds side by side, on one card or the processor's cores; the results are those of one after the other
+    #[arg(long, requires = "seeds")]
+    parallel: bool,
     /// Directory of the run [default: runs/NAME-SEED, counted up]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -69,31 +76,59 @@ const EMBEDDED: &str = "[model]\nlayers = 6\nwidth = 64\nheads = 8\nencoding = \
 
 impl Arguments {
     pub fn run(self) -> Result<()> {
-        let (run, config, name) = match &self.out {
-            Some(out) if self.resume => self.reopen(out)?,
+        let mut runs = match &self.out {
+            Some(out) if self.resume => vec![self.reopen(out)?],
             _ => self.begin()?,
         };
-        let (dataset, file) = data(&config)?;
-        let task = Task::new(&dataset, &config, file.as_deref()).map_err(|e| match &file {
+        let config = &runs[0].config;
+        let (dataset, file) = data(config)?;
+        let task = Task::new(&dataset, config, file.as_deref()).map_err(|e| match &file {
             Some(file) => anyhow!("{}: {e}", file.display()),
             None => e.into(),
         })?;
-        let unused_targets = task.links.is_some() && dataset.schema().target.is_some();
+        self.tell(&task, config, task.links.is_some() && dataset.schema().target.is_some());
         drop(dataset);
         let interrupt = interrupt();
-        let mut progress = Progress::new(&name, &config, &task);
+        if self.seeds.is_empty() {
+            return self.print(&task, &self.train(&runs.remove(0), &task, &interrupt)?);
+        }
+        let done: Vec<Result<Done>> = if self.parallel {
+            std::thread::scope(|scope| {
+                let (this, task, interrupt) = (&self, &task, &*interrupt);
+                let threads: Vec<_> =
+                    runs.iter().map(|run| scope.spawn(move || this.train(run, task, interrupt))).collect();
+                threads.into_iter().map(|t| t.join().unwrap_or_else(|_| Err(anyhow!("a training broke off")))).collect()
+            })
+        } else {
+            runs.iter().map(|run| self.train(run, &task, &interrupt)).collect()
+        };
+        let done: Vec<Done> = done.into_iter().collect::<Result<_>>()?;
+        done.iter().try_for_each(|done| self.print(&task, done))?;
+        self.print_together(&task, &done)
+    }
+
+    /// What a person should know of the data before it is used.
+    fn tell(&self, task: &Task, config: &Config, unused_targets: bool) {
         if let Some(links) = &task.links {
             let [train, val, test] = Part::ALL.map(|part| links.count(part));
             let ignored = if unused_targets { "; the data's targets are not used" } else { "" };
             let kind = links.kind();
-            progress.note(&format!("{kind} links: {train} to train on, {val} and {test} held out{ignored}"));
+            eprintln!("{kind} links: {train} to train on, {val} and {test} held out{ignored}");
         }
         if task.roles_beyond() > 0 {
             let (beyond, size) = (task.roles_beyond(), config.model.roles);
-            progress.note(&format!("{beyond} nodes have a Weisfeiler–Lehman role beyond the {size} that the model knows; they share the last one"));
+            eprintln!(
+                "{beyond} nodes have a Weisfeiler–Lehman role beyond the {size} that the model knows; they share the last one"
+            );
         }
-        let card = self.card(&task, &config, &mut progress)?;
-        let mut training = Training::new(&task, &config, &run, &mut progress)?;
+    }
+
+    /// One run to its end.
+    fn train(&self, Prepared { run, config, name }: &Prepared, task: &Task, interrupt: &AtomicBool) -> Result<Done> {
+        let label = (!self.seeds.is_empty()).then(|| format!("seed {}: ", config.train.seed));
+        let mut progress = Progress::new(name, config, task, label, self.parallel);
+        let card = self.card(task, config, &mut progress)?;
+        let mut training = Training::new(task, config, run, &mut progress)?;
         let mut device = format!("{} threads of the processor", rayon::current_num_threads());
         if let Some(card) = card {
             card.name().clone_into(&mut device);
@@ -103,14 +138,14 @@ impl Arguments {
         run.write("config.toml", config.to_toml().as_bytes())?;
         let parameters = training.parameters();
         progress.start(parameters, &device);
-        let outcome = training.run(&interrupt, &mut progress);
+        let outcome = training.run(interrupt, &mut progress);
         progress.finish();
         let outcome = outcome?;
-        let report = write_report(&run, &task, &config, parameters, &outcome);
+        let report = write_report(run, task, config, parameters, &outcome);
         if outcome.stop == Stop::Interrupted {
             return Err(Interrupted(run.path().into()).into());
         }
-        self.print(&run, &task, parameters, &outcome, report)
+        Ok(Done { run: run.path().to_owned(), seed: config.train.seed, parameters, outcome, report })
     }
 
     /// The card to compute on, or none for the processor.
@@ -134,17 +169,17 @@ impl Arguments {
     }
 
     /// Directory, configuration and name of the run to go on with.
-    fn reopen(&self, out: &Path) -> Result<(RunDirectory, Config, String)> {
+    fn reopen(&self, out: &Path) -> Result<Prepared> {
         let run = RunDirectory::reopen(out)?;
         let mut config = run.config()?;
         if let Some(data) = &self.data {
             config.data.file = text(data)?;
         }
-        Ok((run, config, out.display().to_string()))
+        Ok(Prepared { run, config, name: out.display().to_string() })
     }
 
-    /// Directory, configuration and name of a new run.
-    fn begin(&self) -> Result<(RunDirectory, Config, String)> {
+    /// Directory, configuration and name of a new run, or of one per seed.
+    fn begin(&self) -> Result<Vec<Prepared>> {
         let (base, name) = match (&self.config, &self.preset) {
             (Some(file), _) => {
                 let text = std::fs::read_to_string(file).map_err(|e| anyhow!("{}: {e}", file.display()))?;
@@ -172,27 +207,55 @@ impl Arguments {
             !config.data.file.is_empty() || embedded,
             "there is no data: name a file by --data or data.file (gt data fetch zinc, gt data sbm pattern|cluster make the paper's)"
         );
-        let directory = match &self.out {
-            Some(out) => out.clone(),
-            None => fresh(&name, config.train.seed),
+        let seeds = if self.seeds.is_empty() { vec![config.train.seed] } else { self.seeds.clone() };
+        let distinct: BTreeSet<u64> = seeds.iter().copied().collect();
+        ensure!(distinct.len() == seeds.len(), "--seeds names a seed twice");
+        let prepare = |seed: u64| {
+            let directory = match &self.out {
+                Some(out) if self.seeds.is_empty() => out.clone(),
+                Some(out) => out.join(seed.to_string()),
+                None => fresh(&name, seed),
+            };
+            let run = RunDirectory::open(&directory)?;
+            ensure!(
+                !run.has_begun(),
+                "{}: a run has begun there; --resume goes on with it, or choose another --out",
+                directory.display()
+            );
+            let mut config = config.clone();
+            config.train.seed = seed;
+            Ok(Prepared { run, config, name: name.clone() })
         };
-        let run = RunDirectory::open(&directory)?;
-        ensure!(
-            !run.has_begun(),
-            "{}: a run has begun there; --resume goes on with it, or choose another --out",
-            directory.display()
-        );
-        Ok((run, config, name))
+        seeds.into_iter().map(prepare).collect()
     }
 
-    fn print(
-        &self,
-        run: &RunDirectory,
-        task: &Task,
-        parameters: usize,
-        outcome: &Outcome,
-        report: Option<PathBuf>,
-    ) -> Result<()> {
+    /// Mean and deviation over the seeds, as papers have them.
+    fn print_together(&self, task: &Task, done: &[Done]) -> Result<()> {
+        let mut scores = Map::new();
+        let mut text = format!("\n{} seeds {:>15} {:>19}   ({})\n", done.len(), "paper", "exact", task.metric.name());
+        for part in Part::ALL {
+            let of = |form: fn(&Scores) -> f64| -> Vec<f64> {
+                let last =
+                    |done: &Done| done.outcome.last.iter().find(|(of, _)| *of == part).map(|(_, scores)| form(scores));
+                done.iter().filter_map(last).collect()
+            };
+            let (paper, exact) = (of(|scores| scores.metric.paper), of(|scores| scores.metric.exact));
+            if paper.is_empty() {
+                continue;
+            }
+            let [paper, exact] = [&paper, &exact].map(|values| mean_and_deviation(values));
+            text += &format!("{:8} {:10.4} ± {:.4} {:10.4} ± {:.4}\n", part.name(), paper.0, paper.1, exact.0, exact.1);
+            let form = |(mean, sd): (f64, f64)| serde_json::json!({"mean": mean, "sd": sd});
+            scores.insert(part.name().to_owned(), serde_json::json!({"paper": form(paper), "exact": form(exact)}));
+        }
+        if !self.json {
+            return console::print(&text);
+        }
+        let seeds: Vec<u64> = done.iter().map(|done| done.seed).collect();
+        console::print_json(&serde_json::json!({"seeds": seeds, "metric": task.metric.name(), "last": scores}))
+    }
+
+    fn print(&self, task: &Task, Done { run, parameters, outcome, report, .. }: &Done) -> Result<()> {
         let scores = |scores: &Scores| serde_json::to_value(scores.metric).unwrap_or(Value::Null);
         let last: Map<String, Value> =
             outcome.last.iter().map(|(part, of)| (part.name().to_owned(), scores(of))).collect();
@@ -203,8 +266,8 @@ impl Arguments {
         });
         if self.json {
             return console::print_json(&Line {
-                run: run.path().display().to_string(),
-                params: parameters,
+                run: run.display().to_string(),
+                params: *parameters,
                 epochs: outcome.epochs,
                 stop: outcome.stop,
                 s_per_epoch: outcome.seconds / outcome.epochs.max(1) as f64,
@@ -212,7 +275,7 @@ impl Arguments {
                 last: Value::Object(last),
                 best,
                 weights_sha256: outcome.weights.clone(),
-                report: report.map(|file| file.display().to_string()),
+                report: report.as_ref().map(|file| file.display().to_string()),
             });
         }
         let mut text = format!("\n{}\n", outcome.stop.sentence());
@@ -224,12 +287,36 @@ impl Arguments {
             let test = best.test.as_ref().map_or(String::new(), |test| format!(", test {:.4}", test.metric.exact));
             text += &format!("best validation: epoch {}, val {:.4}{test}\n", best.epoch, best.val.metric.exact);
         }
-        text += &format!("run: {}\n", run.path().display());
+        text += &format!("run: {}\n", run.display());
         if let Some(file) = report {
             text += &format!("report: {}\n", file.display());
         }
         console::print(&text)
     }
+}
+
+/// A run that may begin or go on.
+struct Prepared {
+    run: RunDirectory,
+    config: Config,
+    name: String,
+}
+
+/// A run that has ended by itself.
+struct Done {
+    run: PathBuf,
+    seed: u64,
+    parameters: usize,
+    outcome: Outcome,
+    report: Option<PathBuf>,
+}
+
+/// Of a sample: the deviation is that of the population it stands for.
+fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (mean, (squares / (count - 1.0).max(1.0)).sqrt())
 }
 
 /// The result as programs read it.
