@@ -44,7 +44,7 @@ fn lines_that_are_no_graph_are_noted_and_the_others_stay() {
     let graphs = dataset.graphs();
     assert_eq!(graphs.len(), 8);
     assert_eq!(unusable.keys().copied().collect::<Vec<_>>(), [0, 1, 3, 4, 5]);
-    assert!(unusable[&0].starts_with("line 1: EOF while parsing"), "{}", unusable[&0]);
+    assert!(unusable[&0].starts_with("line 1: it is not JSON: EOF while parsing"), "{}", unusable[&0]);
     assert!(unusable[&1].starts_with("line 2: key `y`: invalid type"), "{}", unusable[&1]);
     assert_eq!(unusable[&3], "column `node_feat`: row 1, value 0 is null");
     assert_eq!(unusable[&4], "edge 1 starts at node 5, but the graph has 2 nodes");

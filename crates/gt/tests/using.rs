@@ -289,7 +289,7 @@ fn graphs_that_a_model_cannot_take_get_a_reason_and_the_others_a_prediction() {
         "column `node_feat`: row 0, value 0 is null",
         "edge 0 starts at node 50, but the graph has",
         "edge 1, column `edge_attr`: the model knows the values 0 to 2, not 3",
-        "line 10: EOF while parsing",
+        "line 10: it is not JSON: EOF while parsing",
     ];
     assert!(reasons.iter().zip(expected).all(|(found, expected)| found.starts_with(expected)), "{reasons:#?}");
     place.done("predict run --data odd.jsonl --out p.jsonl");
