@@ -226,7 +226,12 @@ fn data_decides_about_inputs_heads_and_losses() {
     }
     for (name, kind, columns, found) in [
         ("cross-entropy", TargetKind::Float, &[0][..], "1 real-valued target"),
-        ("l1", TargetKind::Class, &[4], "one target of 4 classes"),
+        (
+            "l1",
+            TargetKind::Class,
+            &[4],
+            "one target of 4 classes; whole numbers are classes, with a decimal point they are numbers to predict",
+        ),
         ("auto", TargetKind::Class, &[3, 2], "2 targets of classes [3, 2]"),
         ("bce", TargetKind::Class, &[3], "one target of 3 classes"),
     ] {

@@ -122,11 +122,12 @@ impl Config {
         }
         let name = toml::Value::try_from(self.train.loss).ok();
         let name = name.as_ref().and_then(|n| n.as_str()).unwrap_or_default();
-        let hint = match data.target.kind {
-            TargetKind::Class => {
-                " (whole numbers are classes; written with a decimal point they are numbers to predict)"
+        // Whoever asks for a distance wants numbers.
+        let hint = match loss {
+            Loss::L1 | Loss::Mse if !links => {
+                "; whole numbers are classes, with a decimal point they are numbers to predict"
             }
-            TargetKind::Float => "",
+            _ => "",
         };
         Err(ConfigError::new(vec![format!("`train.loss`: {name} does not fit the data, which has {found}{hint}")]))
     }
