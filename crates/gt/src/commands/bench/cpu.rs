@@ -66,8 +66,8 @@ pub fn measure(steps: usize, set: Set, graph: GraphKind, job: Job) -> Result<()>
             ms_median: median,
             ms_min: times[0],
             gflops: flops / median / 1e6,
-            peak_gflops: peak,
-            peak_share: flops / median / 1e6 / peak,
+            peak_gflops: Some(peak),
+            peak_share: Some(flops / median / 1e6 / peak),
             rss_mb: peak_rss_mb(),
         })?;
     }

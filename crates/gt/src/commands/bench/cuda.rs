@@ -83,8 +83,8 @@ pub fn measure(
             ms_median: median,
             ms_min: times[0],
             gflops: flops / median / 1e6,
-            peak_gflops: 0.0,
-            peak_share: 0.0,
+            peak_gflops: None,
+            peak_share: None,
             rss_mb: peak_rss_mb(),
         })?;
     }

@@ -84,8 +84,9 @@ struct Line {
     ms_median: f64,
     ms_min: f64,
     gflops: f64,
-    peak_gflops: f64,
-    peak_share: f64,
+    /// Not measured on cards.
+    peak_gflops: Option<f64>,
+    peak_share: Option<f64>,
     rss_mb: Option<u64>,
 }
 
