@@ -2,11 +2,11 @@
 
 mod support;
 
+use gt_nn::cuda::{CudaDevice, CudaError};
 use support::Place;
 
 fn has_driver() -> bool {
-    // SAFETY: only tries to load the library.
-    unsafe { cudarc::driver::sys::is_culib_present() }
+    !matches!(CudaDevice::open(0), Err(CudaError::NoDriver))
 }
 
 #[test]

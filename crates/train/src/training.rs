@@ -111,7 +111,6 @@ struct State {
     /// What the data was.
     data: String,
     /// Instruction set or card of the last sitting.
-    #[serde(alias = "simd")]
     by: String,
 }
 
@@ -313,12 +312,14 @@ impl<'a> Training<'a> {
         let before = self.state.epoch_seconds;
         let lr = self.state.schedule.rate(schedule, epoch, train.epochs);
         observer.begin(epoch + 1, lr);
-        let order = Order::shuffled(self.task.graphs_of(Part::Train), train.batch, train.seed, epoch);
-        let signs = Signs { flip: train.sign_flip, seed: train.seed, epoch };
-        let adam = self.config.optimizer.adam(lr);
+        let plan = EpochPlan {
+            order: Order::shuffled(self.task.graphs_of(Part::Train), train.batch, train.seed, epoch),
+            signs: Signs { flip: train.sign_flip, seed: train.seed, epoch },
+            adam: self.config.optimizer.adam(lr),
+        };
         let whole = match self.card {
-            Some(_) => self.steps_on_card(&order, signs, adam, interrupt, observer)?,
-            None => self.steps(&order, signs, adam, interrupt, observer)?,
+            Some(_) => self.steps_on_card(&plan, interrupt, observer)?,
+            None => self.steps(&plan, interrupt, observer)?,
         };
         let train_seconds = before + start.elapsed().as_secs_f64();
         if !whole {
@@ -333,9 +334,7 @@ impl<'a> Training<'a> {
     /// An epoch's steps; false if they were interrupted.
     fn steps(
         &mut self,
-        order: &Order,
-        signs: Signs,
-        adam: Adam,
+        EpochPlan { order, signs, adam }: &EpochPlan,
         interrupt: &AtomicBool,
         observer: &mut dyn Observer,
     ) -> Result<bool> {
@@ -344,7 +343,7 @@ impl<'a> Training<'a> {
         let checkpoint = self.last_checkpoint();
         let mut left_out = false;
         let mut whole = true;
-        batches::for_each(task, Part::Train, order, signs, from, |number, ready| {
+        batches::for_each(task, Part::Train, order, *signs, from, |number, ready| {
             self.engine.set_dropout_key(self.dropout_key());
             let labels = ready.labels.rows();
             let statistics = train.skip_bad_steps.then(|| running_statistics(&self.engine));
@@ -377,7 +376,7 @@ impl<'a> Training<'a> {
                 statistics.iter().for_each(|values| set_running_statistics(&mut self.engine, values));
             } else {
                 if stepping {
-                    self.engine.step(&adam);
+                    self.engine.step(adam);
                 }
                 self.collected.add(task, &ready.outputs(&self.engine), labels, loss);
             }
@@ -397,9 +396,7 @@ impl<'a> Training<'a> {
     /// The same on a card, which is asked now and then.
     fn steps_on_card(
         &mut self,
-        order: &Order,
-        signs: Signs,
-        adam: Adam,
+        EpochPlan { order, signs, adam }: &EpochPlan,
         interrupt: &AtomicBool,
         observer: &mut dyn Observer,
     ) -> Result<bool> {
@@ -409,7 +406,7 @@ impl<'a> Training<'a> {
         let writer = &self.writer;
         let stop = || interrupt.load(Ordering::Relaxed) || writer.has_failed();
         let told = |batch: usize, loss: f64| observer.batch(epoch + 1, batch + 1, order.len(), loss);
-        let steps = card.train(task, order, signs, from, (adam, key), &mut self.collected, stop, told)?;
+        let steps = card.train(task, order, *signs, from, (*adam, key), &mut self.collected, stop, told)?;
         self.state.batch = steps.done;
         self.state.steps += (steps.done - from) as u64;
         if let Some(batch) = steps.bad {
@@ -562,6 +559,13 @@ impl<'a> Training<'a> {
             predictions: self.predictions.take(),
         })
     }
+}
+
+/// Everything about an epoch that is settled before it begins.
+struct EpochPlan {
+    order: Order,
+    signs: Signs,
+    adam: Adam,
 }
 
 /// The first few numbers.

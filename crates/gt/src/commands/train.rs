@@ -86,7 +86,7 @@ impl Arguments {
             Some(file) => anyhow!("{}: {e}", file.display()),
             None => e.into(),
         })?;
-        self.tell(&task, config, task.links.is_some() && dataset.schema().target.is_some());
+        tell(&task, config, task.links.is_some() && dataset.schema().target.is_some());
         drop(dataset);
         let interrupt = interrupt();
         if self.seeds.is_empty() {
@@ -105,22 +105,6 @@ impl Arguments {
         let done: Vec<Done> = done.into_iter().collect::<Result<_>>()?;
         done.iter().try_for_each(|done| self.print(&task, done))?;
         self.print_together(&task, &done)
-    }
-
-    /// What a person should know of the data before it is used.
-    fn tell(&self, task: &Task, config: &Config, unused_targets: bool) {
-        if let Some(links) = &task.links {
-            let [train, val, test] = Part::ALL.map(|part| links.count(part));
-            let ignored = if unused_targets { "; the data's targets are not used" } else { "" };
-            let kind = links.kind();
-            eprintln!("{kind} links: {train} to train on, {val} and {test} held out{ignored}");
-        }
-        if task.roles_beyond() > 0 {
-            let (beyond, size) = (task.roles_beyond(), config.model.roles);
-            eprintln!(
-                "{beyond} nodes have a Weisfeiler–Lehman role beyond the {size} that the model knows; they share the last one"
-            );
-        }
     }
 
     /// One run to its end.
@@ -292,6 +276,22 @@ impl Arguments {
             text += &format!("report: {}\n", file.display());
         }
         console::print(&text)
+    }
+}
+
+/// What a person should know of the data before it is used.
+fn tell(task: &Task, config: &Config, unused_targets: bool) {
+    if let Some(links) = &task.links {
+        let [train, val, test] = Part::ALL.map(|part| links.count(part));
+        let ignored = if unused_targets { "; the data's targets are not used" } else { "" };
+        let kind = links.kind();
+        eprintln!("{kind} links: {train} to train on, {val} and {test} held out{ignored}");
+    }
+    if task.roles_beyond() > 0 {
+        let (beyond, size) = (task.roles_beyond(), config.model.roles);
+        eprintln!(
+            "{beyond} nodes have a Weisfeiler–Lehman role beyond the {size} that the model knows; they share the last one"
+        );
     }
 }
 

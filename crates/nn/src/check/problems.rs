@@ -6,6 +6,7 @@ use gt_graph::{
     TargetRows,
 };
 
+use crate::cpu::dropout::{GOLDEN, mix};
 use crate::cpu::{Edges, Engine};
 use crate::network::{Clamp, Gate, Input, Jump, Network, Norm, Readout, Reads};
 use crate::parameters::{Part, Role};
@@ -118,11 +119,8 @@ struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0 = self.0.wrapping_add(GOLDEN);
+        mix(self.0)
     }
 
     fn below(&mut self, limit: usize) -> u32 {

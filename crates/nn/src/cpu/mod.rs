@@ -6,7 +6,7 @@ mod attention;
 mod batch_norm;
 mod buffer;
 mod columns;
-mod dropout;
+pub(crate) mod dropout;
 mod engine;
 mod gradient;
 mod head;

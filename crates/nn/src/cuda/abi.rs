@@ -91,7 +91,6 @@ device_structs! {
         roles: Pointer,
         signs: Pointer,
         embedding: [Pointer; 8],
-        vocabulary: [i32; 8],
         of_linear: Linear,
         of_laplacian: Linear,
         of_walk: Linear,

@@ -6,7 +6,7 @@ use cudarc::driver::CudaStream;
 
 use super::abi::{self, Pointer};
 use super::device::Precision;
-use super::engine::{CudaTask, entry};
+use super::engine::CudaTask;
 use super::error::Result;
 use super::memory::{Memory, at};
 use super::packing::places;
@@ -157,12 +157,12 @@ impl Buffers {
 
     /// Chunk 0 of a region's gradient.
     fn gradient(&self, region: Region) -> Pointer {
-        entry(self.flat.chunks, region.offset)
+        at::<f32>(self.flat.chunks, region.offset)
     }
 
     /// A linear layer of the streams.
     fn linear(&self, affine: Affine) -> abi::Linear {
-        abi::Linear { weight: entry(self.flat.forward, affine.weight.offset), ..linear(&self.flat, affine) }
+        abi::Linear { weight: at::<f32>(self.flat.forward, affine.weight.offset), ..linear(&self.flat, affine) }
     }
 
     fn head(&mut self, network: &Network, layout: &Parameters, shape: Shape) -> Result<()> {
@@ -337,11 +337,11 @@ impl Buffers {
     /// A normalisation; `place` is the number of its running statistics, where it keeps any.
     fn site(&mut self, affine: Affine, d: usize, sums: &Sums, place: Option<usize>) -> Result<abi::Site> {
         Ok(abi::Site {
-            gamma: entry(self.flat.values, affine.weight.offset),
-            beta: entry(self.flat.values, affine.bias.offset),
+            gamma: at::<f32>(self.flat.values, affine.weight.offset),
+            beta: at::<f32>(self.flat.values, affine.bias.offset),
             dgamma: self.gradient(affine.weight),
             dbeta: self.gradient(affine.bias),
-            running: place.map_or(0, |place| entry(self.flat.running, place * 2 * d)),
+            running: place.map_or(0, |place| at::<f32>(self.flat.running, place * 2 * d)),
             stats: if place.is_some() { self.memory.zeros::<f32>(6 * d)? } else { 0 },
             partial: sums.partial,
             ticket: sums.ticket,
@@ -439,9 +439,9 @@ impl Back {
 /// A linear layer whose products are exact.
 fn linear(flat: &Flat, affine: Affine) -> abi::Linear {
     abi::Linear {
-        weight: entry(flat.values, affine.weight.offset),
-        transposed: entry(flat.backward, affine.weight.offset),
-        bias: if affine.bias.columns > 0 { entry(flat.values, affine.bias.offset) } else { 0 },
+        weight: at::<f32>(flat.values, affine.weight.offset),
+        transposed: at::<f32>(flat.backward, affine.weight.offset),
+        bias: if affine.bias.columns > 0 { at::<f32>(flat.values, affine.bias.offset) } else { 0 },
     }
 }
 
@@ -531,8 +531,8 @@ fn input(
     features: &super::resident::Features,
     flat: &Flat,
 ) -> (abi::Input, Vec<abi::InputGradient>) {
-    let value = |region: Region| entry(flat.values, region.offset);
-    let gradient = |region: Region| entry(flat.chunks, region.offset);
+    let value = |region: Region| at::<f32>(flat.values, region.offset);
+    let gradient = |region: Region| at::<f32>(flat.chunks, region.offset);
     let affine = |affine: Option<Affine>| affine.map_or_else(Default::default, |affine| linear(flat, affine));
     let linear_width = if input.constant { 1 } else { input.continuous };
     let mut of = abi::Input {
@@ -559,7 +559,6 @@ fn input(
     let mut gradients = Vec::new();
     for (column, region) in regions.embeddings.iter().enumerate() {
         of.embedding[column] = value(*region);
-        of.vocabulary[column] = region.rows as i32;
         let column = column as i32;
         gradients.push(abi::InputGradient {
             kind: 0,

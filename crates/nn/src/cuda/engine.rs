@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaGraph, CudaStream, sys};
 
-use super::abi::{self, Pointer};
+use super::abi;
 use super::buffers::Buffers;
 use super::device::{CudaDevice, Precision};
 use super::error::{CudaError, Result};
@@ -297,9 +297,4 @@ fn check(network: &Network) -> Result<()> {
         return lacking("a model of more than 8 categorical columns");
     }
     Ok(())
-}
-
-/// A device address of an entry of the flat arrays.
-pub(crate) fn entry(base: Pointer, offset: usize) -> Pointer {
-    at::<f32>(base, offset)
 }

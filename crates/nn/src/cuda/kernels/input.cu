@@ -11,7 +11,6 @@ struct Input {
   const u32* roles;        // [rows]
   const float* signs;      // of Laplacian coordinates: [batches, laplacian_width], or per listed graph
   const float* embedding[8];
-  int vocabulary[8];
   Linear of_linear, of_laplacian, of_walk;
   const float* words;
   const float* role_table;
