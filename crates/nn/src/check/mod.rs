@@ -58,7 +58,9 @@ pub fn check(
 ) -> Result<(), CudaError> {
     let problems = problems::all();
     if let (Some(device), Some(cache)) = (device, cache) {
-        problems.par_iter().try_for_each(|problem| device.prepare(&problem.network, precision, cache))?;
+        problems
+            .par_iter()
+            .try_for_each(|problem| device.prepare(&problem.network, precision, problem.usual(), cache))?;
     }
     for problem in problems {
         tell(run(device.map(|device| (device, precision, cache)), precision, &problem)?);

@@ -8,6 +8,7 @@ use gt_graph::{
 
 use crate::cpu::dropout::{GOLDEN, mix};
 use crate::cpu::{Edges, Engine};
+use crate::cuda::Usual;
 use crate::network::{Clamp, Gate, Input, Jump, Network, Norm, Readout, Reads};
 use crate::parameters::{Part, Role};
 use crate::{Channels, Loss, Real};
@@ -88,8 +89,11 @@ pub(super) fn all() -> Vec<Problem> {
             "many rows",
             Network { reads: Reads::Nodes, ..network(16, 2, true, 3) },
             weighted,
-            &[(900, 2100), (1100, 1700)],
+            &[(5_000, 13_000), (3_000, 13_500)],
         ),
+        problem("ZINC, many graphs", zinc(Norm::Batch), Loss::L1, &molecules.repeat(40)),
+        problem("SBM, many graphs", sbm(Norm::Batch), weighted, &communities.repeat(32)),
+        problem("many graphs, layer norm", zinc(Norm::Layer), Loss::L1, &molecules.repeat(40)),
         problem("many heads", network(40, 20, false, 1), Loss::L1, &communities),
     ];
     for (name, network, loss) in
@@ -153,6 +157,16 @@ pub(super) fn fill<T: Real>(engine: &mut Engine<T>, seed: u64) {
 }
 
 impl Problem {
+    /// What a batch, half of the graphs, usually holds.
+    pub(super) fn usual(&self) -> Usual {
+        let sum = |count: fn(&(usize, usize)) -> usize| self.sizes.iter().map(count).sum();
+        let edges = match self.edges {
+            Edges::Sparse => sum(|&(_, edges)| edges),
+            Edges::Full => sum(|&(nodes, _)| nodes * (nodes - 1)),
+        };
+        Usual::new(sum(|&(nodes, _)| nodes), edges, self.sizes.len(), self.sizes.len().div_ceil(2))
+    }
+
     /// Random graphs with everything that the network reads; one label in ten is missing.
     pub(super) fn graphs(&self, seed: u64) -> GraphStore {
         let mut random = Random(seed);

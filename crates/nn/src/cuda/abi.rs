@@ -52,9 +52,11 @@ device_structs! {
         dbeta: Pointer,
         running: Pointer,
         stats: Pointer,
-        partial: Pointer,
-        ticket: Pointer,
+        moments: Pointer,
+        sums: Pointer,
         tiles: i32,
+        group: i32,
+        edges: i32,
     }
     Resident {
         node_start: Pointer,

@@ -20,8 +20,10 @@ use crate::parameters::{Affine, InputRegions, Parameters, Region};
 /// Partial gradients that every matrix is summed up from: enough to fill a card, few enough to be read again.
 pub(crate) const CHUNKS: usize = 16;
 
-/// Tiles whose sums are taken together first, as in `norm.cuh`.
-const GROUP_TILES: usize = 32;
+/// Tiles whose results every block of the next kernel still merges by itself; with more of them, groups are merged in between.
+const MOST_ITEMS: usize = 192;
+/// Groups that there are then.
+const GROUPS: usize = 64;
 
 /// Arrays as long as the parameters, and the run's state.
 #[derive(Clone, Copy, Debug, Default)]
@@ -87,8 +89,8 @@ pub(crate) struct Buffers {
     /// Input of the first layer.
     pub(crate) embedded: [Pointer; 2],
     pub(crate) layers: Vec<Layer>,
-    /// All normalisations, on the device.
-    pub(crate) sites: Pointer,
+    /// All normalisations, on the device, and how many.
+    pub(crate) sites: (Pointer, usize),
     pub(crate) head: abi::Head,
     pub(crate) head_jobs: abi::Jobs,
     pub(crate) head_units: usize,
@@ -135,7 +137,7 @@ impl Buffers {
             input,
             embedded,
             layers: Vec::new(),
-            sites: 0,
+            sites: (0, 0),
             head: abi::Head::default(),
             head_jobs: abi::Jobs::default(),
             head_units: 0,
@@ -241,16 +243,6 @@ impl Buffers {
         let d = shape.d;
         let Capacity { nodes, edges, .. } = self.capacity;
         let edges = if network.edge_stream { edges } else { 0 };
-        let tiles = |rows: usize| rows.div_ceil(shape.rows).max(1);
-        let mut sums = Vec::new();
-        for rows in [nodes, edges] {
-            let (tiles, groups) = (tiles(rows), tiles(rows).div_ceil(GROUP_TILES));
-            sums.push(Sums {
-                partial: self.memory.zeros::<f32>((tiles + groups) * 2 * d)?,
-                ticket: self.memory.zeros::<u32>(1 + groups)?,
-                tiles,
-            });
-        }
         // Gradients between layers; weight gradients of one layer are taken while the next is under way, so two sets change places.
         let douts = [self.memory.zeros::<f32>(nodes * d)?, self.memory.zeros::<f32>(edges * d)?];
         let mut back = Vec::new();
@@ -283,7 +275,7 @@ impl Buffers {
                         // The order in which engines hold running statistics: layer, number, stream.
                         let place = (2 * index + number) * streams + which;
                         let place = (network.norm == Norm::Batch).then_some(place);
-                        *site = self.site(affine, d, &sums[which], place)?;
+                        *site = self.site(affine, shape, (stream, rows), place)?;
                         sites.push(*site);
                     }
                 }
@@ -330,22 +322,34 @@ impl Buffers {
             x = halves.map(|half| half.out);
             inputs = halves.map(|half| half.norm2);
         }
-        self.sites = self.memory.with(&sites)?;
+        self.sites = (self.memory.with(&sites)?, sites.len());
         Ok(())
     }
 
-    /// A normalisation; `place` is the number of its running statistics, where it keeps any.
-    fn site(&mut self, affine: Affine, d: usize, sums: &Sums, place: Option<usize>) -> Result<abi::Site> {
+    /// A normalisation of a stream's rows; `place` is the number of its running statistics, where it keeps any.
+    fn site(
+        &mut self,
+        affine: Affine,
+        shape: Shape,
+        (stream, rows): (Stream, usize),
+        place: Option<usize>,
+    ) -> Result<abi::Site> {
+        let d = shape.d;
+        let tiles = rows.div_ceil(shape.rows).max(1);
+        let group = if tiles > MOST_ITEMS && place.is_some() { tiles.div_ceil(GROUPS) } else { 1 };
+        let items = tiles + if group > 1 { tiles.div_ceil(group) } else { 0 };
         Ok(abi::Site {
             gamma: at::<f32>(self.flat.values, affine.weight.offset),
             beta: at::<f32>(self.flat.values, affine.bias.offset),
             dgamma: self.gradient(affine.weight),
             dbeta: self.gradient(affine.bias),
             running: place.map_or(0, |place| at::<f32>(self.flat.running, place * 2 * d)),
-            stats: if place.is_some() { self.memory.zeros::<f32>(6 * d)? } else { 0 },
-            partial: sums.partial,
-            ticket: sums.ticket,
-            tiles: sums.tiles as i32,
+            stats: if place.is_some() { self.memory.zeros::<f32>(4 * d)? } else { 0 },
+            moments: if place.is_some() { self.memory.zeros::<f32>(items * 2 * d)? } else { 0 },
+            sums: self.memory.zeros::<f32>(items * 2 * d)?,
+            tiles: tiles as i32,
+            group: group as i32,
+            edges: i32::from(stream == Stream::Edge),
         })
     }
 
@@ -405,13 +409,6 @@ impl Buffers {
     }
 }
 
-/// Where the tiles of a stream leave their sums.
-struct Sums {
-    partial: Pointer,
-    ticket: Pointer,
-    tiles: usize,
-}
-
 /// Gradients of one stream inside a layer.
 #[derive(Clone, Copy, Debug)]
 struct Back {
@@ -468,7 +465,7 @@ fn flat(memory: &mut Memory, network: &Network, layout: &Parameters, precision: 
         chunks: memory.zeros::<f32>(CHUNKS * size)?,
         first: memory.zeros::<f32>(size)?,
         second: memory.zeros::<f32>(size)?,
-        places: memory.with(&places(layout, precision))?,
+        places: memory.with(&places(layout, network.channels.padded_width(), precision))?,
         running: memory.zeros::<f32>(sites * 2 * network.channels.padded_width())?,
         sites,
         idle,

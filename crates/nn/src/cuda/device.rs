@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaContext, sys};
 
 use super::error::{CudaError, Result};
-use super::program::{machine_code, options};
+use super::program::{Shape, Usual, machine_code, options};
 use crate::network::Network;
 
 /// How products are computed; everything else is in f32.
@@ -44,6 +44,8 @@ pub struct CudaDevice {
     pub(crate) architecture: String,
     /// Bytes of shared memory that a block may ask for.
     pub(crate) shared_memory: usize,
+    /// Multiprocessors.
+    pub(crate) processors: usize,
 }
 
 impl CudaDevice {
@@ -70,7 +72,8 @@ impl CudaDevice {
         }
         let attribute = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
         let shared_memory = context.attribute(attribute)? as usize;
-        Ok(Self { context, name, architecture: format!("sm_{major}{minor}"), shared_memory })
+        let processors = context.attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as usize;
+        Ok(Self { context, name, architecture: format!("sm_{major}{minor}"), shared_memory, processors })
     }
 
     /// What the card is called.
@@ -79,11 +82,9 @@ impl CudaDevice {
     }
 
     /// Compiles the kernels of a network into a cache, unless they are there. Several threads may do so at once.
-    ///
-    /// # Errors
-    /// If they cannot be compiled.
-    pub fn prepare(&self, network: &Network, precision: Precision, cache: &Path) -> Result<()> {
-        machine_code(&options(network, precision, &self.architecture), Some(cache)).map(|_| ())
+    pub(crate) fn prepare(&self, network: &Network, precision: Precision, usual: Usual, cache: &Path) -> Result<()> {
+        let shape = Shape::of(network, precision, self, usual);
+        machine_code(&options(network, shape, precision, &self.architecture), Some(cache)).map(|_| ())
     }
 
     /// Free and total memory, bytes.

@@ -91,7 +91,7 @@ impl CudaEngine {
         cache: Option<&std::path::Path>,
     ) -> Result<Self> {
         check(&task.network)?;
-        let program = Arc::new(Program::new(device, &task.network, task.precision, cache)?);
+        let program = Arc::new(Program::new(device, &task.network, task.precision, data.usual(task.batch), cache)?);
         let stream = device.context.new_stream()?;
         let side = device.context.new_stream()?;
         let buffers = Buffers::new(&stream, &program, data, &task)?;

@@ -33,10 +33,11 @@ pub(crate) struct Launches {
 /// Bytes of shared memory that kernels need.
 #[derive(Clone, Copy, Debug)]
 struct SharedMemory {
+    /// With one tile as wide as the streams.
+    read: usize,
     project: usize,
     join: usize,
     feed: usize,
-    read: usize,
     head: usize,
 }
 
@@ -65,13 +66,13 @@ impl Launches {
         let widest = network.head.iter().map(|&width| crate::channels::padded(width)).max().unwrap_or(0);
         let shared = SharedMemory {
             project: tiles(&[d, 3 * d]),
-            join: tiles(&[d, d, d]),
-            feed: tiles(&[d, hidden, d]),
+            join: tiles(&[d, d]),
+            feed: tiles(&[d, hidden.max(d)]),
             read: tiles(&[d]),
             head: 2 * HEAD_ROWS * widest.max(network.head_streams() * d) * 4,
         };
         let needs = [
-            ("project", shared.project),
+            ("project", shared.read),
             ("project_backward", shared.project),
             ("join", shared.join),
             ("join_backward", shared.join),
@@ -197,19 +198,26 @@ impl Launches {
         let nodes = (b.capacity.nodes as u32).div_ceil(4).max(1);
         let mut attention = layer.attention;
         attention.scores = if edges { attention.scores } else { 0 };
-        launch!(
-            stream,
-            program,
-            "project",
-            self.grid(b, true),
-            self.threads(),
-            shared.project,
-            b.batch,
-            layer.streams
-        )?;
+        let mut grid = self.grid(b, true);
+        grid.0 += (program.shape.parts as u32 - 1) * layer.streams.node_tiles.unsigned_abs();
+        launch!(stream, program, "project", grid, self.threads(), shared.read, b.batch, layer.streams)?;
         launch!(stream, program, "attend", (nodes, 1, 1), (128, 1, 1), 0, b.batch, attention)?;
         launch!(stream, program, "join", self.grid(b, edges), self.threads(), shared.join, b.batch, layer.streams)?;
-        launch!(stream, program, "feed", self.grid(b, edges), self.threads(), shared.feed, b.batch, layer.streams)
+        self.merge(b, [layer.streams.node.norm1, layer.streams.edge.norm1], false)?;
+        launch!(stream, program, "feed", self.grid(b, edges), self.threads(), shared.feed, b.batch, layer.streams)?;
+        self.merge(b, [layer.streams.node.norm2, layer.streams.edge.norm2], false)
+    }
+
+    /// Merges what tiles left for a normalisation, where there are too many for everybody to do it.
+    fn merge(&self, b: &Buffers, [node, edge]: [abi::Site; 2], back: bool) -> Result<()> {
+        let groups = [node, edge]
+            .map(|site| if site.group > 1 { site.tiles.unsigned_abs().div_ceil(site.group.unsigned_abs()) } else { 0 });
+        let most = groups[0].max(groups[1]);
+        if most == 0 {
+            return Ok(());
+        }
+        let grid = (most, if groups[1] > 0 { 2 } else { 1 }, 1);
+        launch!(self.stream, self.program, "merge_group", grid, self.threads(), 0, b.batch, node, edge, i32::from(back))
     }
 
     /// Puts a layer's output among the rows that the head reads.
@@ -220,7 +228,10 @@ impl Launches {
         let rows = if edges == 1 { b.capacity.edges } else { b.capacity.nodes };
         let column = if self.network.jump == Jump::Concat { index * shape.d } else { 0 } as i32;
         let add = i32::from(self.network.jump == Jump::Sum && index > 0);
-        let grid = (rows.div_ceil(shape.rows).max(1) as u32, 1, 1);
+        // A block more settles the statistics of the stream that nobody reads.
+        let last = i32::from(index + 1 == self.network.layers);
+        let other = if edges == 1 { layer.streams.node } else { layer.streams.edge };
+        let grid = ((rows.div_ceil(shape.rows).max(1) as i32 + last) as u32, 1, 1);
         launch!(
             self.stream,
             self.program,
@@ -231,11 +242,12 @@ impl Launches {
             b.batch,
             half.out,
             half.norm2,
-            edges,
+            other.norm2,
             b.source,
             column,
             source_width(&self.network) as i32,
-            add
+            add,
+            last
         )
     }
 
@@ -363,6 +375,7 @@ impl Launches {
         if on_edges {
             enter(last.streams.edge, true, b.capacity.edges, dsource)?;
         }
+        self.merge(b, [last.streams.node.norm2, last.streams.edge.norm2], true)?;
         let mut done: Vec<CudaEvent> = Vec::new();
         for (index, layer) in b.layers.iter().enumerate().rev() {
             // The set of gradients that this layer writes is still read by the weights of the layer two above.
@@ -375,6 +388,10 @@ impl Launches {
         }
         let ready = stream.record_event(None)?;
         self.side.wait(&ready)?;
+        if b.sites.1 > 0 {
+            let grid = (b.sites.1 as u32, 1, 1);
+            launch!(self.side, program, "settle_gradients", grid, self.threads(), 0, b.batch, b.sites.0)?;
+        }
         self.input_backward(b)?;
         // The side stream has done everything before, the head's weights included.
         stream.wait(&self.side.record_event(None)?)?;
@@ -386,6 +403,7 @@ impl Launches {
         let blocks = (b.capacity.nodes as u32).div_ceil(4).max(1);
         let streams = layer.streams;
         launch!(stream, program, "feed_backward", self.grid(b, edges), self.threads(), shared.feed, b.batch, streams)?;
+        self.merge(b, [streams.node.norm1, streams.edge.norm1], true)?;
         launch!(stream, program, "join_backward", self.grid(b, edges), self.threads(), shared.join, b.batch, streams)?;
         let attention = layer.attention;
         launch!(
@@ -409,7 +427,8 @@ impl Launches {
             b.batch,
             streams,
             i32::from(first)
-        )
+        )?;
+        self.merge(b, [streams.node.input, streams.edge.input], true)
     }
 
     /// Takes weight gradients on the second stream, after everything so far on the first.
@@ -525,7 +544,7 @@ impl Launches {
         if self.network.norm != Norm::Batch {
             return Ok(());
         }
-        launch!(self.stream, self.program, "use_running", (b.flat.sites as u32, 1, 1), (128, 1, 1), 0, b.sites)
+        launch!(self.stream, self.program, "use_running", (b.flat.sites as u32, 1, 1), (128, 1, 1), 0, b.sites.0)
     }
 }
 

@@ -21,4 +21,5 @@ pub use device::{CudaDevice, Precision};
 pub use engine::{CudaEngine, CudaTask, Pass, PassResult};
 pub use error::CudaError;
 pub use labels::CudaLabels;
+pub(crate) use program::Usual;
 pub use resident::ResidentData;

@@ -1,7 +1,7 @@
 //! Where copies of parameters lie for the kernels' products.
 //!
 //! On tensor cores a lane takes its share of sixteen columns and 8 (TF32) or 16 (bf16) rows in one load of sixteen bytes, so matrices are stored in that order, already
-//! rounded. For f32 what rounding to TF32 leaves is stored too, as many numbers further as there are parameters.
+//! rounded; and as many columns at a time as the streams have, so that what a kernel fetches at once lies side by side. For f32 what rounding to TF32 leaves is stored too, as many numbers further as there are parameters.
 
 use super::device::Precision;
 use crate::parameters::{Parameters, Region};
@@ -9,11 +9,16 @@ use crate::parameters::{Parameters, Region};
 /// No copy.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
-/// Position of entry (k, n) of a matrix `[.., columns]` in packed order.
-fn packed(precision: Precision, columns: usize, k: usize, n: usize) -> usize {
+/// Position of entry (k, n) of a matrix `[rows, columns]` in packed order, `wide` columns at a time.
+fn packed(precision: Precision, [rows, columns]: [usize; 2], wide: usize, k: usize, n: usize) -> usize {
+    let (first, n) = (n / wide * wide, n % wide);
+    let across = wide.min(columns - first) / 16;
     let (panel, tile, g) = (n / 16, n % 16 / 8, n % 8);
-    let place =
-        |step: usize, t: usize, which: usize| ((step * (columns / 16) + panel) * 32 + g * 4 + t) * 4 + tile * 2 + which;
+    let steps = rows / if precision == Precision::Bf16 { 16 } else { 8 };
+    let before = steps * (first / 16);
+    let place = |step: usize, t: usize, which: usize| {
+        ((before + step * across + panel) * 32 + g * 4 + t) * 4 + tile * 2 + which
+    };
     match precision {
         Precision::F32 | Precision::Tf32 => place(k / 8, k % 4, k % 8 / 4),
         Precision::Bf16 => 2 * place(k / 16, k % 8 / 2, k % 16 / 8) + k % 2,
@@ -21,7 +26,7 @@ fn packed(precision: Precision, columns: usize, k: usize, n: usize) -> usize {
 }
 
 /// For every entry of the flat array the places of its two copies, forward and backward, counted in numbers of the copies' size.
-pub(crate) fn places(layout: &Parameters, precision: Precision) -> Vec<[u32; 2]> {
+pub(crate) fn places(layout: &Parameters, wide: usize, precision: Precision) -> Vec<[u32; 2]> {
     let mut places: Vec<[u32; 2]> = (0..layout.size() as u32).map(|at| [NOWHERE, at]).collect();
     // The head multiplies in f32 whatever the precision is.
     let head = layout.head.first().map_or(usize::MAX, |affine| affine.weight.offset);
@@ -31,8 +36,8 @@ pub(crate) fn places(layout: &Parameters, precision: Precision) -> Vec<[u32; 2]>
             places[offset + row * columns + column] = match precision {
                 _ if offset >= head => [NOWHERE, (offset + column * rows + row) as u32],
                 _ => [
-                    (per_word * offset + packed(precision, columns, row, column)) as u32,
-                    (per_word * offset + packed(precision, rows, column, row)) as u32,
+                    (per_word * offset + packed(precision, [rows, columns], wide, row, column)) as u32,
+                    (per_word * offset + packed(precision, [columns, rows], wide, column, row)) as u32,
                 ],
             };
         }
@@ -48,10 +53,10 @@ mod tests {
     #[test]
     fn every_entry_of_a_matrix_has_places_of_its_own() {
         for precision in Precision::ALL {
-            for (rows, columns) in [(16, 48), (80, 240), (64, 128)] {
+            for (rows, columns) in [(16, 48), (80, 240), (64, 128), (64, 80)] {
                 let mut seen = vec![false; rows * columns];
                 for (k, n) in (0..rows).flat_map(|k| (0..columns).map(move |n| (k, n))) {
-                    assert!(!std::mem::replace(&mut seen[packed(precision, columns, k, n)], true));
+                    assert!(!std::mem::replace(&mut seen[packed(precision, [rows, columns], 64, k, n)], true));
                 }
             }
         }
@@ -68,7 +73,7 @@ mod tests {
                 _ => 4 * place as usize..4 * place as usize + 4,
             };
             let mut seen = vec![false; 4 * layout.size()];
-            for [forward, backward] in places(&layout, precision) {
+            for [forward, backward] in places(&layout, 16, precision) {
                 for byte in bytes(backward, forward != NOWHERE) {
                     assert!(!std::mem::replace(&mut seen[byte], true), "{precision:?}");
                 }

@@ -15,9 +15,9 @@ use crate::parameters::Parameters;
 
 const SOURCES: [(&str, &str); 10] = [
     ("common.cuh", include_str!("kernels/common.cuh")),
+    ("batch.cu", include_str!("kernels/batch.cu")),
     ("product.cuh", include_str!("kernels/product.cuh")),
     ("norm.cuh", include_str!("kernels/norm.cuh")),
-    ("batch.cu", include_str!("kernels/batch.cu")),
     ("input.cu", include_str!("kernels/input.cu")),
     ("layer.cu", include_str!("kernels/layer.cu")),
     ("attend.cu", include_str!("kernels/attend.cu")),
@@ -37,37 +37,94 @@ pub(crate) struct Shape {
     pub(crate) hidden: usize,
     /// Rows of a tile.
     pub(crate) rows: usize,
+    /// Steps along k that a stage of the ring of weights holds.
+    chunk: usize,
+    /// Bytes of a step along k, as wide as the channels.
+    step: usize,
+    /// Stages of the ring.
+    stages: usize,
+    /// Blocks that share the projection of a tile of nodes.
+    pub(crate) parts: usize,
     /// Side of a block of a weight gradient.
     pub(crate) unit: usize,
 }
 
+/// Most threads of a block that works on rows, and most rows.
+const MOST: (usize, usize) = (768, 96);
+/// Rows of a tile where a processor has many of them.
+const MANY_ROWS: usize = 48;
+/// Bytes that a stage of the ring should not exceed.
+const STAGE: usize = 26 << 10;
+
+/// Nodes and edges that a batch usually has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Usual {
+    pub(crate) nodes: usize,
+    pub(crate) edges: usize,
+}
+
+impl Usual {
+    /// As many graphs as a batch has, of all graphs' size on average.
+    pub(crate) fn new(nodes: usize, edges: usize, graphs: usize, batch: usize) -> Self {
+        let of = |all: usize| (all as u128 * batch.min(graphs) as u128 / graphs.max(1) as u128) as usize;
+        Self { nodes: of(nodes), edges: of(edges) }
+    }
+}
+
 impl Shape {
-    pub(crate) fn of(network: &Network) -> Self {
+    pub(crate) fn of(network: &Network, precision: Precision, device: &CudaDevice, usual: Usual) -> Self {
+        Self::with(network, precision, rows(network, device.processors, usual))
+    }
+
+    fn with(network: &Network, precision: Precision, rows: usize) -> Self {
         let d = network.channels.padded_width();
-        // Few rows to a block: a step has only some thousand, and a card wants many blocks.
+        let (terms, deep) = match precision {
+            Precision::F32 => (2, d / 8),
+            Precision::Tf32 => (1, d / 8),
+            Precision::Bf16 => (1, d / 16),
+        };
+        let step = 32 * d * terms;
+        let chunk = (1..=deep).rev().find(|&chunk| deep.is_multiple_of(chunk) && chunk * step <= STAGE).unwrap_or(1);
         Self {
             d,
             heads: network.channels.padded_heads(),
             hidden: padded(2 * network.channels.width()),
-            rows: 16,
+            rows,
+            chunk,
+            step,
+            stages: if d <= 256 { 3 } else { 2 },
+            // Nodes have three products to the edges' one.
+            parts: if network.edge_stream { 3 } else { 1 },
             unit: if d <= 96 { d.max(32) } else { 64 },
         }
     }
 
     /// Threads of a block that works on rows.
     pub(crate) fn threads(self) -> u32 {
-        2 * self.d as u32
+        (self.rows * self.d / 8) as u32
     }
 
-    /// Bytes of tiles in shared memory, with the given widths.
+    /// Bytes of the ring of weights and of tiles with the given widths.
     pub(crate) fn tiles(self, widths: &[usize]) -> usize {
-        widths.iter().map(|width| self.rows * (width + 4) * 4).sum()
+        let ring = self.stages * self.chunk * self.step;
+        ring + widths.iter().map(|width| self.rows * (width + 4) * 4).sum::<usize>()
     }
 }
 
+/// As few rows to a tile as there can be without more tiles than processors: each then has one, and reads the weights once. Where there are more in any case, tiles of which
+/// a processor works on several at a time.
+fn rows(network: &Network, processors: usize, usual: Usual) -> usize {
+    let d = network.channels.padded_width();
+    let most = (8 * MOST.0 / d).min(MOST.1).max(16) / 16 * 16;
+    let edges = if network.edge_stream { usual.edges } else { 0 };
+    (16..=most)
+        .step_by(16)
+        .find(|&rows| usual.nodes.div_ceil(rows) + edges.div_ceil(rows) <= processors)
+        .unwrap_or(MANY_ROWS.min(most))
+}
+
 /// The compiler's options for a network.
-pub(crate) fn options(network: &Network, precision: Precision, architecture: &str) -> Vec<String> {
-    let shape = Shape::of(network);
+pub(crate) fn options(network: &Network, shape: Shape, precision: Precision, architecture: &str) -> Vec<String> {
     let defines = [
         ("D", shape.d),
         ("WIDTH", network.channels.width()),
@@ -75,9 +132,13 @@ pub(crate) fn options(network: &Network, precision: Precision, architecture: &st
         ("TRUE_HEADS", network.channels.heads()),
         ("HIDDEN", shape.hidden),
         ("ROWS", shape.rows),
+        ("CHUNK", shape.chunk),
+        ("PARTS", shape.parts),
+        ("STAGES", shape.stages),
         ("UNIT", shape.unit),
         ("NORM", [Norm::None, Norm::Batch, Norm::Layer].iter().position(|&n| n == network.norm).unwrap_or(0)),
         ("EDGE", usize::from(network.edge_stream)),
+        ("DROPOUT", usize::from(network.dropout > 0.0)),
         ("RESIDUAL", usize::from(network.residual)),
         ("GATE", usize::from(network.gate == Gate::Scalar)),
         ("CLAMP", usize::from(network.clamp == Clamp::Exponentials)),
@@ -149,8 +210,10 @@ pub(crate) struct Program {
     functions: HashMap<&'static str, CudaFunction>,
 }
 
-const KERNELS: [&str; 26] = [
+const KERNELS: [&str; 28] = [
     "use_running",
+    "merge_group",
+    "settle_gradients",
     "begin_batch",
     "gather_batch",
     "embed",
@@ -187,13 +250,15 @@ impl Program {
         device: &CudaDevice,
         network: &Network,
         precision: Precision,
+        usual: Usual,
         cache: Option<&Path>,
     ) -> Result<Self> {
-        let image = machine_code(&options(network, precision, &device.architecture), cache)?;
+        let shape = Shape::of(network, precision, device, usual);
+        let image = machine_code(&options(network, shape, precision, &device.architecture), cache)?;
         let module = device.context.load_module(Ptx::from_binary(image))?;
         let functions =
             KERNELS.iter().map(|&name| Ok((name, module.load_function(name)?))).collect::<Result<HashMap<_, _>>>()?;
-        Ok(Self { shape: Shape::of(network), functions })
+        Ok(Self { shape, functions })
     }
 
     pub(crate) fn function(&self, name: &str) -> &CudaFunction {
@@ -268,12 +333,26 @@ mod tests {
             Network { residual: false, ..Network::new(Channels::new(96, 48), 1) },
             Network::new(Channels::new(512, 8), 1),
         ];
-        let kinds: Vec<_> =
-            networks.iter().flat_map(|n| Precision::ALL.map(|precision| (n, precision, "sm_90"))).collect();
+        let kinds = networks.iter().flat_map(|network| Precision::ALL.map(|precision| (network, precision, "sm_90")));
         let older = Precision::ALL.map(|precision| (&networks[0], precision, "sm_80"));
-        kinds.into_par_iter().chain(older).for_each(|(network, precision, architecture)| {
-            let image = compile(&options(network, precision, architecture)).unwrap();
+        let kinds: Vec<_> = kinds.chain(older).collect();
+        // Small and large tiles by turns.
+        kinds.into_par_iter().enumerate().for_each(|(number, (network, precision, architecture))| {
+            let usual = [Usual { nodes: 6_000, edges: 12_000 }, Usual { nodes: 100, edges: 200 }][number % 2];
+            let shape = Shape::with(network, precision, rows(network, 132, usual));
+            let image = compile(&options(network, shape, precision, architecture)).unwrap();
             assert!(image.starts_with(b"\x7fELF"), "{architecture}");
         });
+    }
+
+    #[test]
+    fn tiles_are_as_small_as_the_processors_allow() {
+        let zinc = Network { edge_stream: true, ..Network::new(Channels::new(64, 8), 10) };
+        let rows_of = |network: &Network, nodes, edges| rows(network, 132, Usual { nodes, edges });
+        assert_eq!(rows_of(&zinc, 2_965, 6_382), 80);
+        assert_eq!(rows_of(&zinc, 100, 200), 16);
+        assert_eq!(rows_of(&zinc, 100_000, 200_000), 48);
+        assert_eq!(rows_of(&Network::new(Channels::new(80, 8), 10), 3_750, 140_000), 32);
+        assert_eq!(rows_of(&Network::new(Channels::new(512, 8), 1), 100_000, 0), 16);
     }
 }

@@ -8,6 +8,7 @@ use super::abi;
 use super::device::CudaDevice;
 use super::error::{CudaError, Result};
 use super::memory::Memory;
+use super::program::Usual;
 use crate::cpu::Edges;
 use crate::network::{Input, Network};
 
@@ -118,6 +119,11 @@ impl ResidentData {
     pub(crate) fn capacity(&self, batch: usize) -> Capacity {
         let sum = |counts: &[usize]| counts.iter().take(batch).sum();
         Capacity { graphs: batch.min(self.graphs), nodes: sum(&self.node_counts), edges: sum(&self.edge_counts) }
+    }
+
+    /// What a batch of so many graphs usually holds: likewise.
+    pub(crate) fn usual(&self, batch: usize) -> Usual {
+        Usual::new(self.node_counts.iter().sum(), self.edge_counts.iter().sum(), self.graphs, batch)
     }
 }
 

@@ -132,7 +132,7 @@ __device__ __forceinline__ Lane scaled_query(const float* qkv, int node) {
 extern "C" __global__ void __launch_bounds__(128) attend(Batch b, Attention a) {
   const int node = blockIdx.x * 4 + threadIdx.x / 32;
   if (node >= b.control->nodes) return;
-  const bool dropping = a.threshold > 0 && b.control->train;
+  const bool dropping = DROPOUT && b.control->train;
   const Lane q = scaled_query(a.qkv, node);
   Lane sum = nothing();
   Heads z;

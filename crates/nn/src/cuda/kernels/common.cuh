@@ -2,12 +2,12 @@
 //
 // Rows are nodes, edges or graphs of a batch; channels lie as on the processor (padded, interleaved by head: place = c * HEADS + head). True counts are read
 // from device memory, so one captured graph of launches serves every batch. No sum depends on which block comes first: partial sums lie in memory by their
-// number and are added in that order, by the block that happens to finish last.
+// number and are added in that order, by whoever needs them.
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-#define THREADS (2 * D)    // of a block that works on rows
+#define THREADS (ROWS * D / 8)  // of a block that works on rows
 #define PER_LANE ((D + 31) / 32)
 #define EPSILON 1e-5f
 #define MOMENTUM 0.1f
@@ -46,10 +46,12 @@ struct Site {
   float* dgamma;
   float* dbeta;
   float* running;  // mean, variance
-  float* stats;    // mean, 1/deviation, scale, shift, and going back: mean of dy, mean of dy * normalised
-  float* partial;  // per tile, then per group of tiles: two sums per channel
-  u32* ticket;     // of the groups, then one per group
+  float* stats;    // mean, 1/deviation, scale, shift; null where statistics are not those of a batch
+  float* moments;  // per tile, then per group of tiles: mean and sum of squared deviations of every channel
+  float* sums;     // likewise, going back: sums of dy and of dy * normalised
   int tiles;       // the most that there can be
+  int group;       // tiles of a group; 1: there are no groups
+  int edges;       // whether its rows are edges
 };
 
 __device__ __forceinline__ int tiles_of(int rows) { return rows > 0 ? (rows + ROWS - 1) / ROWS : 1; }

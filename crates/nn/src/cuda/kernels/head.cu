@@ -1,15 +1,24 @@
 // The head: what it reads of the streams, a multi-layer perceptron, the loss, and back.
 
-// Normalises a layer's output into the rows that the head reads: beside other layers' (column, stride), or added to them.
-extern "C" __global__ void __launch_bounds__(THREADS) read_rows(Batch b, const float* x, Site site, int edges, float* source, int column, int stride, int add) {
-  const int rows = edges ? b.control->edges : b.control->nodes, row0 = blockIdx.x * ROWS;
-  if (row0 >= rows) return;
-  load_normalised(x, site, row0, rows, shared);
+// Normalises a layer's output into the rows that the head reads: beside other layers' (column, stride), or added to them. For the last layer one block more settles the
+// statistics of the other stream, which nothing reads.
+extern "C" __global__ void __launch_bounds__(THREADS) read_rows(Batch b, const float* x, Site site, Site other, float* source, int column, int stride, int add, int last) {
+  const Control* control = b.control;
+  __shared__ __align__(16) float found[2 * D];
+  if (last && blockIdx.x + 1 == gridDim.x) {
+    find_statistics(other, other.edges ? control->edges : control->nodes, control->train, true, found);
+    return;
+  }
+  const int rows = site.edges ? control->edges : control->nodes, row0 = blockIdx.x * ROWS;
+  if (blockIdx.x > 0 && row0 >= rows) return;
+  float* tile = tiles_memory();
+  const Share own = fetch(x, row0, rows);
+  put_normalised(own, site, find_statistics(site, rows, control->train, last && blockIdx.x == 0, found), row0, rows, tile);
   for (int at = threadIdx.x; at < ROWS * D; at += THREADS) {
     const int r = at / D, p = at % D;
     if (row0 + r < rows) {
       float* to = source + (size_t)(row0 + r) * stride + column + p;
-      *to = (add ? *to : 0.f) + shared[r * PADDED(D) + p];
+      *to = (add ? *to : 0.f) + tile[r * PADDED(D) + p];
     }
   }
 }
@@ -150,13 +159,14 @@ extern "C" __global__ void spread(Batch b, Spread of, float* dsource) {
 extern "C" __global__ void __launch_bounds__(THREADS) enter_backward(Batch b, Half h, int edges, const float* dsource, int stride) {
   const int rows = edges ? b.control->edges : b.control->nodes, row0 = blockIdx.x * ROWS;
   if (blockIdx.x > 0 && row0 >= rows) return;
+  float* tile = tiles_memory();
   for (int at = threadIdx.x; at < ROWS * D; at += THREADS) {
     const int r = at / D, p = at % D;
-    shared[r * PADDED(D) + p] = dsource && row0 + r < rows ? dsource[(size_t)(row0 + r) * stride + p] : 0.f;
+    tile[r * PADDED(D) + p] = dsource && row0 + r < rows ? dsource[(size_t)(row0 + r) * stride + p] : 0.f;
   }
   __syncthreads();
-  store<D>(shared, h.dout, row0, rows);
-  if (NORM == 1) add_gradient_sums(h.norm2, shared, h.out, blockIdx.x, row0, rows);
+  store<D>(tile, h.dout, row0, rows);
+  if (NORM == 1) add_gradient_sums(h.norm2, tile, h.out, blockIdx.x, row0, rows);
 }
 
 struct Labels {

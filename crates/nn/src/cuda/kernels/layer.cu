@@ -43,11 +43,11 @@ struct Tile {
   bool edges, idle;
 };
 
-__device__ __forceinline__ Tile tile_of(const Batch& b, const Streams& s) {
+__device__ __forceinline__ Tile tile_of(const Batch& b, const Streams& s, int block) {
   Tile t;
-  t.edges = (int)blockIdx.x >= s.node_tiles;
+  t.edges = block >= s.node_tiles;
   t.half = t.edges ? &s.edge : &s.node;
-  t.number = t.edges ? blockIdx.x - s.node_tiles : blockIdx.x;
+  t.number = t.edges ? block - s.node_tiles : block;
   t.rows = t.edges ? b.control->edges : b.control->nodes;
   t.row0 = t.number * ROWS;
   // The first tile works even without rows: it finishes sums.
@@ -66,110 +66,135 @@ __device__ void store(const float* tile, float* to, int row0, int rows) {
 
 template <int N>
 __device__ void load(const float* from, float* tile, int row0, int rows) {
+#pragma unroll
   for (int at = threadIdx.x; at < ROWS * N / 4; at += THREADS) {
     const int r = at / (N / 4), p = at % (N / 4) * 4;
     *(float4*)(tile + r * PADDED(N) + p) = row0 + r < rows ? *(const float4*)(from + (size_t)(row0 + r) * N + p) : make_float4(0.f, 0.f, 0.f, 0.f);
   }
-  __syncthreads();
 }
 
-extern __shared__ float shared[];
+// Two neighbours of a row into device memory, if it is a true one.
+template <int N>
+__device__ __forceinline__ void put_row(float* to, const Tile& t, int r, int p, float2 v) {
+  if (t.row0 + r < t.rows) *(float2*)(to + (size_t)(t.row0 + r) * N + p) = v;
+}
 
-// Adds a bias, and the row that a half layer began with.
-__device__ __forceinline__ auto add_to(const float* y, const float* bias) {
-  return [=](int r, int p, float2 v) {
-    const float2 b = *(const float2*)(bias + p), x = RESIDUAL ? *(const float2*)(y + r * PADDED(D) + p) : make_float2(0.f, 0.f);
-    return make_float2(v.x + b.x + x.x, v.y + b.y + x.y);
+// Two neighbours of a bias, for every row.
+__device__ __forceinline__ auto bias_of(const Linear& linear) {
+  const float* bias = linear.bias;
+  return [=](int, int p) { return *(const float2*)(bias + p); };
+}
+
+// The end of a half layer: the row that it began with, in the tile `y`, where the result goes too; and into device memory.
+__device__ __forceinline__ auto joined(const Tile& t, float* y, float* to) {
+  return [=](int r, int p, float2 v, float2 bias) {
+    float2* own = (float2*)(y + r * PADDED(D) + p);
+    const float2 x = RESIDUAL ? *own : make_float2(0.f, 0.f);
+    *own = make_float2(v.x + bias.x + x.x, v.y + bias.y + x.y);
+    put_row<D>(to, t, r, p, *own);
   };
 }
 
+// Queries, keys and values are PARTS jobs of their own.
 extern "C" __global__ void __launch_bounds__(THREADS) project(Batch b, Streams s) {
-  const Tile t = tile_of(b, s);
+  constexpr int N = 3 * D / PARTS;
+  const int more = (PARTS - 1) * s.node_tiles, part = min((int)blockIdx.x / s.node_tiles, PARTS - 1);
+  const Tile t = tile_of(b, s, (int)blockIdx.x >= more + s.node_tiles ? blockIdx.x - more : blockIdx.x - part * s.node_tiles);
   if (t.idle) return;
-  float *y = shared, *out = y + ROWS * PADDED(D);
-  load_normalised(t.half->x, t.half->input, t.row0, t.rows, y);
-  if (NORM == 2 && b.control->train) store<D>(y, t.half->normal_in, t.row0, t.rows);
+  float* y = tiles_memory();
+  const Half& h = *t.half;
+  const bool train = b.control->train, first = t.edges || part == 0;
+  const auto begin = [&] {
+    load_normalised(h.x, h.input, first && t.number == 0, t.row0, t.rows, train, y);
+    if (NORM == 2 && train && first) store<D>(y, h.normal_in, t.row0, t.rows);
+  };
   if (t.edges) {
-    product<D, D>(y, t.half->projection.weight, out);
-    __syncthreads();
-    store<D>(out, t.half->projected, t.row0, t.rows);
+    Weights<D, D> weights(h.projection.weight);
+    begin();
+    weights.product<D, D>(y, nothing_else(), [&](int r, int p, float2 v, float2) { put_row<D>(h.projected, t, r, p, v); });
   } else {
-    product<D, 3 * D>(y, t.half->projection.weight, out);
-    __syncthreads();
-    store<3 * D>(out, t.half->projected, t.row0, t.rows);
+    // As many columns as the streams have lie together.
+    Weights<D, N> weights(h.projection.weight + part * N * WORDS_OF_COLUMN);
+    begin();
+    weights.product<D, N>(y, nothing_else(), [&](int r, int p, float2 v, float2) { put_row<3 * D>(h.projected + part * N, t, r, p, v); });
   }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) join(Batch b, Streams s) {
-  const Tile t = tile_of(b, s);
+  const Tile t = tile_of(b, s, blockIdx.x);
   if (t.idle) return;
-  float *a = shared, *y = a + ROWS * PADDED(D), *out = y + ROWS * PADDED(D);
-  if (RESIDUAL) load_normalised(t.half->x, t.half->input, t.row0, t.rows, y);
-  load<D>(t.half->attended, a, t.row0, t.rows);
-  product<D, D>(a, t.half->output.weight, out, add_to(y, t.half->output.bias));
+  const Half& h = *t.half;
+  float *a = tiles_memory(), *y = a + ROWS * PADDED(D);
+  Weights<D, D> weights(h.output.weight);
+  load<D>(h.attended, a, t.row0, t.rows);
+  // `project` has settled the statistics.
+  if (RESIDUAL) put_normalised(fetch(h.x, t.row0, t.rows), h.input, h.input.stats + 2 * D, t.row0, t.rows, y);
+  weights.product<D, D>(a, bias_of(h.output), joined(t, y, h.middle));
   __syncthreads();
-  store<D>(out, t.half->middle, t.row0, t.rows);
-  add_statistics(t.half->norm1, out, t.number, t.row0, t.rows, b.control->train);
+  add_statistics(h.norm1, y, t.number, t.row0, t.rows, b.control->train);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) feed(Batch b, Streams s) {
-  const Tile t = tile_of(b, s);
+  const Tile t = tile_of(b, s, blockIdx.x);
   if (t.idle) return;
-  float *y = shared, *hidden = y + ROWS * PADDED(D), *out = hidden + ROWS * PADDED(HIDDEN);
-  load_normalised(t.half->middle, t.half->norm1, t.row0, t.rows, y);
-  if (NORM == 2 && b.control->train) store<D>(y, t.half->normal_middle, t.row0, t.rows);
-  const bool train = b.control->train, dropping = s.threshold > 0 && train;
-  const u64 key = dropout_key(b.control, t.half->dropped_hidden);
-  const float* bias = t.half->first.bias;
-  product<D, HIDDEN>(y, t.half->first.weight, hidden, [&](int r, int c, float2 v) {
-    const float2 own = *(const float2*)(bias + c);
+  const Half& h = *t.half;
+  float *y = tiles_memory(), *hidden = y + ROWS * PADDED(D);
+  Weights<D, HIDDEN, HIDDEN, D> weights(h.first.weight, h.second.weight);
+  const bool train = b.control->train, dropping = DROPOUT && train;
+  load_normalised(h.middle, h.norm1, t.number == 0, t.row0, t.rows, train, y);
+  if (NORM == 2 && train) store<D>(y, h.normal_middle, t.row0, t.rows);
+  const u64 key = dropout_key(b.control, h.dropped_hidden);
+  weights.product<D, HIDDEN>(y, bias_of(h.first), [&](int r, int c, float2 v, float2 own) {
     v = make_float2(fmaxf(v.x + own.x, 0.f), fmaxf(v.y + own.y, 0.f));
     if (dropping) {
       if (c < 2 * WIDTH) v.x *= kept(key, t.row0 + r, c, (2 * WIDTH + 3) / 4, s.threshold, s.scale);
       if (c + 1 < 2 * WIDTH) v.y *= kept(key, t.row0 + r, c + 1, (2 * WIDTH + 3) / 4, s.threshold, s.scale);
     }
-    return v;
+    *(float2*)(hidden + r * PADDED(HIDDEN) + c) = v;
+    if (train) put_row<HIDDEN>(h.hidden, t, r, c, v);
   });
+  weights.product<HIDDEN, D>(hidden, bias_of(h.second), joined(t, y, h.out));
   __syncthreads();
-  if (train) store<HIDDEN>(hidden, t.half->hidden, t.row0, t.rows);
-  product<HIDDEN, D>(hidden, t.half->second.weight, out, add_to(y, t.half->second.bias));
-  __syncthreads();
-  store<D>(out, t.half->out, t.row0, t.rows);
-  add_statistics(t.half->norm2, out, t.number, t.row0, t.rows, train);
+  add_statistics(h.norm2, y, t.number, t.row0, t.rows, train);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) feed_backward(Batch b, Streams s) {
-  const Tile t = tile_of(b, s);
+  const Tile t = tile_of(b, s, blockIdx.x);
   if (t.idle) return;
   const Half& h = *t.half;
-  float *g = shared, *wide = g + ROWS * PADDED(D), *out = wide + ROWS * PADDED(HIDDEN);
-  load_backward(h.norm2, h.dout, h.out, t.number, t.row0, t.rows, g, out);
+  float *g = tiles_memory(), *wide = g + ROWS * PADDED(D);
+  Weights<D, HIDDEN, HIDDEN, D> weights(h.second.transposed, h.first.transposed);
+  load_backward(h.norm2, h.dout, h.out, t.number, t.row0, t.rows, g, wide);
   store<D>(g, h.dout_raw, t.row0, t.rows);
-  const float scale = s.threshold > 0 ? s.scale : 1.f;
-  product<D, HIDDEN>(g, h.second.transposed, wide, [&](int r, int c, float2 v) {
-    if (t.row0 + r >= t.rows) return make_float2(0.f, 0.f);
-    const float2 on = *(const float2*)(h.hidden + (size_t)(t.row0 + r) * HIDDEN + c);
-    return make_float2(on.x > 0.f ? v.x * scale : 0.f, on.y > 0.f ? v.y * scale : 0.f);
+  const float scale = DROPOUT ? s.scale : 1.f;
+  const auto hidden = [&](int r, int c) {
+    const size_t row = t.row0 + r;
+    return row < t.rows ? *(const float2*)(h.hidden + row * HIDDEN + c) : make_float2(0.f, 0.f);
+  };
+  weights.product<D, HIDDEN>(g, hidden, [&](int r, int c, float2 v, float2 on) {
+    v = make_float2(on.x > 0.f ? v.x * scale : 0.f, on.y > 0.f ? v.y * scale : 0.f);
+    *(float2*)(wide + r * PADDED(HIDDEN) + c) = v;
+    put_row<HIDDEN>(h.dhidden, t, r, c, v);
+  });
+  weights.product<HIDDEN, D>(wide, nothing_else(), [&](int r, int p, float2 v, float2) {
+    float2* own = (float2*)(g + r * PADDED(D) + p);
+    const float2 x = RESIDUAL ? *own : make_float2(0.f, 0.f);
+    *own = make_float2(v.x + x.x, v.y + x.y);
+    put_row<D>(h.dmiddle, t, r, p, *own);
   });
   __syncthreads();
-  store<HIDDEN>(wide, h.dhidden, t.row0, t.rows);
-  product<HIDDEN, D>(wide, h.first.transposed, out, [&](int r, int p, float2 v) {
-    const float2 x = RESIDUAL ? *(const float2*)(g + r * PADDED(D) + p) : make_float2(0.f, 0.f);
-    return make_float2(v.x + x.x, v.y + x.y);
-  });
-  __syncthreads();
-  store<D>(out, h.dmiddle, t.row0, t.rows);
-  if (NORM == 1) add_gradient_sums(h.norm1, out, h.middle, t.number, t.row0, t.rows);
+  if (NORM == 1) add_gradient_sums(h.norm1, g, h.middle, t.number, t.row0, t.rows);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) join_backward(Batch b, Streams s) {
-  const Tile t = tile_of(b, s);
+  const Tile t = tile_of(b, s, blockIdx.x);
   if (t.idle) return;
   const Half& h = *t.half;
-  float *g = shared, *out = g + ROWS * PADDED(D);
+  float *g = tiles_memory(), *out = g + ROWS * PADDED(D);
+  Weights<D, D> weights(h.output.transposed);
   load_backward(h.norm1, h.dmiddle, h.middle, t.number, t.row0, t.rows, g, out);
   store<D>(g, h.dmiddle_raw, t.row0, t.rows);
-  product<D, D>(g, h.output.transposed, out);
+  weights.product<D, D>(g, nothing_else(), [&](int r, int p, float2 v, float2) { *(float2*)(out + r * PADDED(D) + p) = v; });
   __syncthreads();
   if (!t.edges) {
     // With dropout the attended values are already masked, which is what the sum needs.
@@ -183,7 +208,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) join_backward(Batch b, Str
     }
     __syncthreads();
   }
-  if (s.threshold > 0) {
+  if (DROPOUT) {
     const u64 key = dropout_key(b.control, h.dropped_attended);
     for (int at = threadIdx.x; at < ROWS * D; at += THREADS) {
       const int r = at / D, p = at % D;
@@ -196,27 +221,33 @@ extern "C" __global__ void __launch_bounds__(THREADS) join_backward(Batch b, Str
 
 // Writes the gradient of the layer's normalised input into `dout`, which the layer below takes as that of its output.
 extern "C" __global__ void __launch_bounds__(THREADS) project_backward(Batch b, Streams s, int first) {
-  const Tile t = tile_of(b, s);
+  const Tile t = tile_of(b, s, blockIdx.x);
   if (t.idle) return;
   const Half& h = *t.half;
-  float *g = shared, *out = g + ROWS * (t.edges ? PADDED(D) : PADDED(3 * D));
+  float *out = tiles_memory(), *g = out + ROWS * PADDED(D);
   // What the residual and the head bring.
-  const auto others = [&](int r, int p, float2 v) {
+  const auto others = [&](int r, int p) {
     const size_t row = t.row0 + r;
-    if (row >= t.rows) return make_float2(0.f, 0.f);
     const float2 zero = make_float2(0.f, 0.f);
+    if (row >= t.rows) return zero;
     const float2 x = RESIDUAL && h.dmiddle_raw ? *(const float2*)(h.dmiddle_raw + row * D + p) : zero;
     const float2 y = h.jump ? *(const float2*)(h.jump + row * h.jump_stride + p) : zero;
-    return make_float2(v.x + x.x + y.x, v.y + x.y + y.y);
+    return make_float2(x.x + y.x, x.y + y.y);
+  };
+  const auto add = [&](int r, int p, float2 v, float2 other) {
+    v = make_float2(v.x + other.x, v.y + other.y);
+    put_row<D>(h.dout, t, r, p, v);
+    *(float2*)(out + r * PADDED(D) + p) = v;
   };
   if (t.edges) {
+    Weights<D, D> weights(h.projection.transposed);
     load<D>(h.dprojected, g, t.row0, t.rows);
-    product<D, D>(g, h.projection.transposed, out, others);
+    weights.product<D, D>(g, others, add);
   } else {
+    Weights<3 * D, D> weights(h.projection.transposed);
     load<3 * D>(h.dprojected, g, t.row0, t.rows);
-    product<3 * D, D>(g, h.projection.transposed, out, others);
+    weights.product<3 * D, D>(g, others, add);
   }
   __syncthreads();
-  store<D>(out, h.dout, t.row0, t.rows);
   if (NORM == 1 && !first) add_gradient_sums(h.input, out, h.x, t.number, t.row0, t.rows);
 }

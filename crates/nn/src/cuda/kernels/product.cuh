@@ -1,5 +1,8 @@
-// c = a * w: a [ROWS, K] and c [ROWS, N] in shared memory with four values of padding per row, w [K, N] in device memory (it stays in the first-level cache), packed in the
-// order in which lanes take it. All threads of the block take part; K and N are multiples of 16.
+// c = a * w: a [ROWS, K] in shared memory with four values of padding per row, w [K, N] in device memory, packed in the order in which lanes take it. All threads of the block
+// take part; K and N are multiples of 16. A warp computes 16 x 16 entries of D columns at a time: as many warps as there are such pieces.
+//
+// Weights depend on no other block, so they are under way before anything else: a kernel's matrices pass through a ring of STAGES stages in shared memory, one after the
+// other, in chunks of CHUNK steps along k and D columns.
 //
 // PRECISION 0: f32, each factor as the sum of two TF32 numbers, of whose four products the smallest is left out: the error is that of f32. 1: TF32. 2: bf16.
 
@@ -104,64 +107,106 @@ __device__ __forceinline__ void multiply_all(float (&d)[4], const u32 (&a)[TERMS
   for (int i = 0; i < 4; i++) d[i] += sum[i];
 }
 
-// What becomes of a product's entries, two neighbours at a time, before they are stored: finish(row, column, two values).
-template <int K, int N, class F>
-__device__ void product(const float* a, const float* w, float* c, F finish) {
-  constexpr int TALL = ROWS / 16, STEPS = K / STEP;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  // A warp takes sixteen columns at a time, all rows.
-  for (int panel = warp; panel < N / 16; panel += THREADS / 32) {
-    float sum[TALL][2][4];
-#pragma unroll
-    for (int r = 0; r < TALL; r++)
-#pragma unroll
-      for (int n = 0; n < 2; n++)
-#pragma unroll
-        for (int j = 0; j < 4; j++) sum[r][n][j] = 0.f;
-    const uint4* packed = (const uint4*)w + panel * 32 + lane;
-    // Weights of several steps are on their way before the first is needed. What rounding left lies a whole array of parameters further.
-    constexpr int MOST = TERMS == 2 ? 5 : 10;
-    constexpr int AHEAD = STEPS % MOST == 0 ? MOST : STEPS % 4 == 0 ? (TERMS == 2 || STEPS % 8 != 0 ? 4 : 8) : STEPS % 3 == 0 ? 3 : STEPS % 2 == 0 ? 2 : 1;
-#pragma unroll 1
-    for (int k = 0; k < STEPS; k += AHEAD) {
-      uint4 both[AHEAD][TERMS];
-#pragma unroll
-      for (int i = 0; i < AHEAD; i++)
-#pragma unroll
-        for (int term = 0; term < TERMS; term++) both[i][term] = __ldg((const uint4*)((const float*)(packed + (k + i) * (N / 16) * 32) + term * (size_t)PARAMETERS));
-#pragma unroll
-      for (int i = 0; i < AHEAD; i++) {
-        u32 y[2][TERMS][2];
-#pragma unroll
-        for (int term = 0; term < TERMS; term++) {
-          y[0][term][0] = both[i][term].x;
-          y[0][term][1] = both[i][term].y;
-          y[1][term][0] = both[i][term].z;
-          y[1][term][1] = both[i][term].w;
-        }
-#pragma unroll
-        for (int r = 0; r < TALL; r++) {
-          u32 x[TERMS][4];
-          load_tile(x, a + r * 16 * PADDED(K) + (k + i) * STEP, PADDED(K));
-#pragma unroll
-          for (int n = 0; n < 2; n++) multiply_all(sum[r][n], x, y[n]);
-        }
-      }
-    }
-    const int g = lane / 4, t = lane % 4 * 2;
-#pragma unroll
-    for (int r = 0; r < TALL; r++)
-#pragma unroll
-      for (int n = 0; n < 2; n++) {
-        const int row = r * 16 + g, column = panel * 16 + n * 8 + t;
-        float* to = c + row * PADDED(N) + column;
-        *(float2*)to = finish(row, column, make_float2(sum[r][n][0], sum[r][n][1]));
-        *(float2*)(to + 8 * PADDED(N)) = finish(row + 8, column, make_float2(sum[r][n][2], sum[r][n][3]));
-      }
-  }
+// Copies sixteen bytes into shared memory, some time before `wait_for_copies`.
+__device__ __forceinline__ void copy_later(uint4* to, const uint4* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from) : "memory");
 }
 
-template <int K, int N>
-__device__ void product(const float* a, const float* w, float* c) {
-  product<K, N>(a, w, c, [](int, int, float2 v) { return v; });
+#define STEP_WORDS (2 * D)                         // uint4 of a step along k, D columns
+#define WORDS_OF_COLUMN (D / STEP * STEP_WORDS * 4 / D)  // floats, D rows
+#define STAGE_WORDS (TERMS * CHUNK * STEP_WORDS)   // uint4
+#define RING (STAGES * STAGE_WORDS * 4)            // floats
+
+extern __shared__ float shared[];
+// What a kernel has besides the ring.
+__device__ __forceinline__ float* tiles_memory() { return shared + RING; }
+
+// One or two matrices on their way through the ring, which begins shared memory.
+template <int K1, int N1, int K2 = 0, int N2 = 0>
+struct Weights {
+  static __device__ constexpr int chunks(int k, int n) { return (n + D - 1) / D * ((k / STEP + CHUNK - 1) / CHUNK); }
+  const uint4 *first, *second;
+  int taken;  // chunks so far
+
+  __device__ Weights(const float* one, const float* two = nullptr) : first((const uint4*)one), second((const uint4*)two), taken(0) {
+#pragma unroll
+    for (int i = 0; i < STAGES - 1; i++) send(i);
+  }
+
+  // Chunks of a matrix lie one after the other; those of the last columns may be narrower.
+  template <int K, int N>
+  __device__ void send_of(const uint4* w, int chunk, uint4* stage) {
+    constexpr int DEEP = (K / STEP + CHUNK - 1) / CHUNK;
+    const int k = chunk % DEEP * CHUNK, left = N % D == 0 ? D : min(D, N - chunk / DEEP * D);
+    const uint4* from = w + (size_t)chunk / DEEP * (K / STEP) * STEP_WORDS + k * 2 * left;
+    const int words = (K / STEP % CHUNK == 0 ? CHUNK : min(CHUNK, K / STEP - k)) * 2 * left;
+#pragma unroll
+    for (int term = 0; term < TERMS; term++)
+#pragma unroll
+      for (int base = 0; base < CHUNK * STEP_WORDS; base += THREADS) {
+        const int at = base + threadIdx.x;
+        // What rounding left lies a whole array of parameters further.
+        if (at < words) copy_later(stage + term * CHUNK * STEP_WORDS + at, (const uint4*)((const float*)(from + at) + term * (size_t)PARAMETERS));
+      }
+  }
+
+  __device__ void send(int chunk) {
+    uint4* stage = (uint4*)shared + chunk % STAGES * STAGE_WORDS;
+    if (chunk < chunks(K1, N1)) send_of<K1, N1>(first, chunk, stage);
+    else if (K2 > 0 && chunk < chunks(K1, N1) + chunks(K2, N2)) send_of<K2, N2>(second, chunk - chunks(K1, N1), stage);
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  }
+
+  // The next matrix on the right; put(row, column, two neighbouring entries, what get(row, column) brought meanwhile) takes the result. `a` may have been written just before.
+  template <int K, int N, class G, class F>
+  __device__ void product(const float* a, G get, F put) {
+    constexpr int DEEP = (K / STEP + CHUNK - 1) / CHUNK;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, row = warp / (D / 16) * 16, own = warp % (D / 16);
+    int left = D;
+#pragma unroll 1
+    for (int panel = own; panel - own < N / 16; panel += D / 16) {
+      if (N % D != 0) left = min(D, N - (panel - own) * 16);
+      const int g = lane / 4, t = lane % 4 * 2;
+      float2 met[2][2] = {};
+      if (N % D == 0 || panel < N / 16)
+#pragma unroll
+        for (int i = 0; i < 4; i++) met[i / 2][i % 2] = get(row + g + i % 2 * 8, panel * 16 + i / 2 * 8 + t);
+      float sum[2][4] = {};
+#pragma unroll 1
+      for (int k = 0; k < DEEP; k++) {
+        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
+        // Also: everybody is done with the chunk before, whose stage is the next to be filled.
+        __syncthreads();
+        send(taken + STAGES - 1);
+        const uint4* stage = (const uint4*)shared + taken % STAGES * STAGE_WORDS + own * 32 + lane;
+        taken++;
+        if (N % D != 0 && panel >= N / 16) continue;
+#pragma unroll
+        for (int i = 0; i < CHUNK; i++) {
+          if (K / STEP % CHUNK != 0 && k * CHUNK + i >= K / STEP) break;
+          u32 x[TERMS][4], y[2][TERMS][2];
+#pragma unroll
+          for (int term = 0; term < TERMS; term++) {
+            const uint4 both = stage[term * CHUNK * STEP_WORDS + i * 2 * (N % D == 0 ? D : left)];
+            y[0][term][0] = both.x;
+            y[0][term][1] = both.y;
+            y[1][term][0] = both.z;
+            y[1][term][1] = both.w;
+          }
+          load_tile(x, a + row * PADDED(K) + (k * CHUNK + i) * STEP, PADDED(K));
+#pragma unroll
+          for (int n = 0; n < 2; n++) multiply_all(sum[n], x, y[n]);
+        }
+      }
+      if (N % D != 0 && panel >= N / 16) continue;
+#pragma unroll
+      for (int i = 0; i < 4; i++)
+        put(row + g + i % 2 * 8, panel * 16 + i / 2 * 8 + t, make_float2(sum[i / 2][i % 2 * 2], sum[i / 2][i % 2 * 2 + 1]), met[i / 2][i % 2]);
+    }
+  }
+};
+
+// For products that need nothing else.
+__device__ __forceinline__ auto nothing_else() {
+  return [](int, int) { return make_float2(0.f, 0.f); };
 }
