@@ -16,8 +16,8 @@ struct Known {
 /// ZINC uses 21 of its 28 atom types in the subset, and never type 0 of its 4 bonds; the published models reserve all.
 const KNOWN: [Known; 1] = [Known { graphs: 12_000, content: ZINC_12K, node_vocabulary: 28, edge_vocabulary: 4 }];
 
-/// Content of ZINC-12k in benchmark order.
-pub(crate) const ZINC_12K: &str = "de17b230e033546e55dd8987cbaf4e8cb4b85457033dfc825e380bb92db2bfec";
+/// [`content_hash`] of ZINC-12k in benchmark order.
+pub const ZINC_12K: &str = "de17b230e033546e55dd8987cbaf4e8cb4b85457033dfc825e380bb92db2bfec";
 
 /// SHA-256 of sizes, edges, features and targets (where there are any) of all graphs, as a hexadecimal string.
 ///

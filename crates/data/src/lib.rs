@@ -27,7 +27,7 @@ pub use dataset::{Dataset, Extra, Splits};
 pub use error::{DataError, Result};
 pub use format::{Format, read, read_leniently, write};
 pub use info::{Histogram, Info, PartInfo, TargetInfo};
-pub use known::content_hash;
+pub use known::{ZINC_12K, content_hash};
 pub use lenient::Readable;
 pub use random::Stream as RandomStream;
 pub use records::Records;

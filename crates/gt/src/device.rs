@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use etcetera::{BaseStrategy, choose_base_strategy};
 use gt_nn::cuda::{CudaDevice, Precision};
@@ -45,6 +45,20 @@ impl DeviceChoice {
             Self::Auto => Ok(CudaDevice::open(0).ok()),
         }
     }
+
+    /// The same for a precision, which only cards can choose.
+    ///
+    /// # Errors
+    /// Also if the precision is not the processor's and there is no card.
+    pub fn open_for(self, precision: PrecisionName) -> Result<Option<CudaDevice>> {
+        let device = self.open()?;
+        ensure!(
+            device.is_some() || precision == PrecisionName::F32,
+            "--precision {} is for cards, and none is used; the processor computes in f32",
+            precision.precision().name()
+        );
+        Ok(device)
+    }
 }
 
 /// Precision of products on a card.
@@ -65,11 +79,15 @@ impl PrecisionName {
     }
 }
 
-/// Folder for compiled kernels: in `GT_CACHE`, or in the user's cache folder.
+/// Folder for compiled kernels.
 pub fn kernel_cache() -> Option<PathBuf> {
-    let base = match std::env::var_os("GT_CACHE") {
-        Some(folder) => PathBuf::from(folder),
-        None => choose_base_strategy().ok()?.cache_dir().join("graph-transformer"),
-    };
-    Some(base.join("kernels"))
+    Some(cache_folder()?.join("kernels"))
+}
+
+/// Folder for what can be made or fetched again: `GT_CACHE`, or in the user's cache folder.
+pub fn cache_folder() -> Option<PathBuf> {
+    match std::env::var_os("GT_CACHE") {
+        Some(folder) => Some(PathBuf::from(folder)),
+        None => Some(choose_base_strategy().ok()?.cache_dir().join("graph-transformer")),
+    }
 }

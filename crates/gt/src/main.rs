@@ -2,9 +2,12 @@
 
 mod commands;
 mod console;
+mod deviation;
 mod device;
 mod drawing;
+mod interrupt;
 mod progress;
+mod reproduce;
 mod threads;
 
 use std::process::ExitCode;
@@ -33,7 +36,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever reads our output may stop early, as `head` does.
         Err(error) if console::is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) if error.is::<commands::Interrupted>() => {
+        Err(error) if error.is::<interrupt::Interrupted>() => {
             eprintln!("{error}");
             ExitCode::from(130)
         }

@@ -29,6 +29,9 @@ pub enum TrainError {
         /// Why.
         message: String,
     },
+    /// A run directory belongs to another process just now.
+    #[error("{}: another process is training in it", .0.display())]
+    Busy(PathBuf),
     /// The loss, or a gradient, is infinite or NaN.
     #[error(
         "epoch {epoch}, batch {batch}: the {what} is not finite (graphs {graphs}); {}. optimizer.clip or train.skip_bad_steps, \

@@ -29,7 +29,7 @@ pub use evaluate::{Scores, evaluate};
 pub use inputs::{Inputs, schema_of};
 pub use links::{Links, score_pairs};
 pub use predict::predict;
-pub use report::{Report, escape};
+pub use report::{Machine, Report, document, escape};
 pub use run::RunDirectory;
 pub use schedule::ScheduleState;
 pub use task::{Part, Task, shape_of, unscale};

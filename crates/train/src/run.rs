@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 use gt_data::write_bytes;
 use gt_models::Config;
 
+use crate::checkpoint;
 use crate::error::{Result, TrainError};
+use crate::report::Report;
+use crate::tensorboard;
 use crate::training::EpochRecord;
 
 /// A directory that this process alone writes to.
@@ -40,7 +43,7 @@ impl RunDirectory {
                 run.remove_partial_files();
                 Ok(run)
             }
-            Err(fs::TryLockError::WouldBlock) => Err(TrainError::run(path, "another process is training in it")),
+            Err(fs::TryLockError::WouldBlock) => Err(TrainError::Busy(path.into())),
             Err(fs::TryLockError::Error(e)) => Err(TrainError::io(&lock, &e)),
         }
     }
@@ -95,6 +98,28 @@ impl RunDirectory {
         Ok(write_bytes(&self.path.join(name), bytes)?)
     }
 
+    /// Removes everything that the run does not need in order to go on: the files of a finished run, and all checkpoints but the newest whole one.
+    /// What is left is small enough to carry to another machine.
+    ///
+    /// # Errors
+    /// If no checkpoint is whole, or something cannot be removed.
+    pub fn trim(&self) -> Result<()> {
+        let Some(newest) = checkpoint::newest(&self.checkpoints())? else { return Ok(()) };
+        let kept = checkpoint::place(&self.checkpoints(), newest.number);
+        for folder in entries(&self.checkpoints())?.into_iter().filter(|path| *path != kept) {
+            fs::remove_dir_all(&folder).map_err(|e| TrainError::io(&folder, &e))?;
+        }
+        let surplus = |name: &str| {
+            ["model.safetensors", "best.safetensors", Report::FILE].contains(&name) || tensorboard::is_ours(name)
+        };
+        for file in entries(&self.path)? {
+            if file.file_name().and_then(|name| name.to_str()).is_some_and(surplus) {
+                fs::remove_file(&file).map_err(|e| TrainError::io(&file, &e))?;
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn checkpoints(&self) -> PathBuf {
         self.path.join("checkpoint")
     }
@@ -123,6 +148,12 @@ impl RunDirectory {
             Err(e) => Err(TrainError::io(&file, &e)),
         }
     }
+}
+
+/// What lies in a folder.
+fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let all = fs::read_dir(folder).and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
+    all.map_err(|e| TrainError::io(folder, &e))
 }
 
 fn has_begun(path: &Path) -> bool {

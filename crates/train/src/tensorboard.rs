@@ -69,8 +69,12 @@ impl EventFile {
 /// Our event files in a run's directory.
 fn ours(run: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(run).map_err(|e| TrainError::io(run, &e))?.flatten();
-    let named = |name: &str| name.starts_with(PREFIX) && name.ends_with(SUFFIX);
-    Ok(entries.filter(|entry| entry.file_name().to_str().is_some_and(named)).map(|entry| entry.path()).collect())
+    Ok(entries.filter(|entry| entry.file_name().to_str().is_some_and(is_ours)).map(|entry| entry.path()).collect())
+}
+
+/// Whether an event file of this name is one of ours.
+pub(crate) fn is_ours(name: &str) -> bool {
+    name.starts_with(PREFIX) && name.ends_with(SUFFIX)
 }
 
 /// What a file begins with.

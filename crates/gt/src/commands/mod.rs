@@ -13,12 +13,12 @@ mod fetch;
 mod import;
 mod info;
 mod predict;
+mod reproduce;
 mod sbm;
 mod split;
 mod train;
 
 pub use check::CheckFailed;
-pub use train::Interrupted;
 
 use std::path::Path;
 
@@ -47,6 +47,7 @@ pub enum Command {
     Config(config::ConfigCommand),
     /// Read weights of the published PyTorch code into a model file
     Import(import::Arguments),
+    Reproduce(Box<reproduce::Arguments>),
     /// Time a training and an inference step of the published configurations
     Bench(bench::Arguments),
     /// Is this device computing right?
@@ -83,6 +84,7 @@ impl Command {
             Command::Attention(arguments) => arguments.run(),
             Command::Config(command) => command.run(),
             Command::Import(arguments) => arguments.run(),
+            Command::Reproduce(arguments) => arguments.run(),
             Command::Bench(arguments) => arguments.run(),
             Command::Check(arguments) => arguments.run(),
         }

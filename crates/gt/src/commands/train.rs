@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Result, anyhow, ensure};
 use clap::Args;
@@ -15,7 +13,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::console;
+use crate::deviation::mean_and_deviation;
 use crate::device::{DeviceChoice, PrecisionName, kernel_cache};
+use crate::interrupt::{Interrupted, interrupt};
 use crate::progress::Progress;
 
 /// Train a model. Without CONFIG, --preset and --data a small CLUSTER set is made and a small model trained on it, in about a minute.
@@ -62,11 +62,6 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
 }
-
-/// Ends the program with exit code 130.
-#[derive(Debug, thiserror::Error)]
-#[error("interrupted; `gt train --resume --out {}` goes on", .0.display())]
-pub struct Interrupted(PathBuf);
 
 /// A small set for the embedded default.
 const EMBEDDED_SIZES: SbmSizes = SbmSizes { train: 1_000, val: 100, test: 100 };
@@ -127,21 +122,14 @@ impl Arguments {
         let outcome = outcome?;
         let report = write_report(run, task, config, parameters, &outcome);
         if outcome.stop == Stop::Interrupted {
-            return Err(Interrupted(run.path().into()).into());
+            return Err(Interrupted(format!("gt train --resume --out {}", run.path().display())).into());
         }
         Ok(Done { run: run.path().to_owned(), seed: config.train.seed, parameters, outcome, report })
     }
 
     /// The card to compute on, or none for the processor.
     fn card(&self, task: &Task, config: &Config, progress: &mut Progress) -> Result<Option<Card>> {
-        let Some(device) = self.device.open()? else {
-            ensure!(
-                self.precision == PrecisionName::F32,
-                "--precision {} is for cards, and none is used; the processor computes in f32",
-                self.precision.precision().name()
-            );
-            return Ok(None);
-        };
+        let Some(device) = self.device.open_for(self.precision)? else { return Ok(None) };
         match Card::new(&device, self.precision.precision(), task, config, kernel_cache().as_deref()) {
             Ok(card) => Ok(Some(card)),
             Err(error) if self.device == DeviceChoice::Auto => {
@@ -311,14 +299,6 @@ struct Done {
     report: Option<PathBuf>,
 }
 
-/// Of a sample: the deviation is that of the population it stands for.
-fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    (mean, (squares / (count - 1.0).max(1.0)).sqrt())
-}
-
 /// The result as programs read it.
 #[derive(Serialize)]
 struct Line {
@@ -378,24 +358,4 @@ fn fresh(name: &str, seed: u64) -> PathBuf {
     let first = PathBuf::from("runs").join(format!("{name}-{seed}"));
     let others = (2..).map(|count| PathBuf::from("runs").join(format!("{name}-{seed}-{count}")));
     std::iter::once(first).chain(others).find(|path| !path.exists()).unwrap_or_else(|| PathBuf::from("runs"))
-}
-
-/// `timeout` and some schedulers signal a process and then its group: signals this close together are one.
-const ONE_SIGNAL: Duration = Duration::from_secs(1);
-
-/// Becomes true at SIGINT, SIGTERM or SIGHUP; a second signal ends the program at once.
-fn interrupt() -> Arc<AtomicBool> {
-    let flag = Arc::new(AtomicBool::new(false));
-    let raised = Arc::clone(&flag);
-    let mut first: Option<Instant> = None;
-    let installed = ctrlc::set_handler(move || {
-        raised.store(true, Ordering::Relaxed);
-        if first.get_or_insert_with(Instant::now).elapsed() > ONE_SIGNAL {
-            std::process::exit(130);
-        }
-    });
-    if let Err(error) = installed {
-        console::warn(&format!("signals are not handled: {error}"));
-    }
-    flag
 }

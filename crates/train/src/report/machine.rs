@@ -5,29 +5,37 @@ use std::process::Command;
 use std::time::SystemTime;
 
 use gt_nn::cpu::Isa;
+use serde::{Deserialize, Serialize};
 
 /// The machine and the moment.
-pub(super) struct Machine {
-    pub(super) processor: String,
-    pub(super) threads: usize,
-    pub(super) cores: usize,
-    pub(super) instructions: &'static str,
-    pub(super) system: String,
-    pub(super) version: &'static str,
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The processor's name.
+    pub processor: String,
+    /// Threads that compute.
+    pub threads: usize,
+    /// Hardware threads.
+    pub cores: usize,
+    /// The instruction set that is used.
+    pub instructions: String,
+    /// The operating system.
+    pub system: String,
+    /// Version of this program.
+    pub version: String,
     /// Seconds since 1970.
-    pub(super) now: f64,
+    pub now: f64,
 }
 
 impl Machine {
     /// This one, now.
-    pub(super) fn here() -> Self {
+    pub fn here() -> Self {
         Self {
             processor: processor().unwrap_or_else(|| "unknown".into()),
             threads: rayon::current_num_threads(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
-            instructions: Isa::detect().name(),
+            instructions: Isa::detect().name().into(),
             system: system(),
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("CARGO_PKG_VERSION").into(),
             now: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64()),
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! | module | makes |
 //! |---|---|
-//! | [`page`] | the page and its sections |
+//! | [`page`] | the sections of a run |
+//! | [`document`] | the page around them |
 //! | [`chart`] | curves over epochs |
 //! | [`scatter`] | predicted against true numbers |
 //! | [`confusion`] | counts of predicted against true classes |
@@ -13,11 +14,14 @@
 mod axis;
 mod chart;
 mod confusion;
+mod document;
 mod machine;
 mod page;
 mod scatter;
 mod text;
 
+pub use document::document;
+pub use machine::Machine;
 pub use text::escape;
 
 use gt_models::Config;
@@ -27,7 +31,6 @@ use crate::evaluate::Scores;
 use crate::run::RunDirectory;
 use crate::task::{Part, Task};
 use crate::training::{EpochRecord, Outcome};
-use machine::Machine;
 
 /// Everything that a report tells.
 pub struct Report<'a> {

@@ -6,6 +6,7 @@ use gt_data::{PartInfo, TargetInfo};
 use gt_graph::TargetKind;
 
 use super::chart::{Chart, Series};
+use super::document::document;
 use super::text::{count, counted, date, duration, escape, number, rate, tenths};
 use super::{Report, confusion, of_epoch, scatter};
 use crate::evaluate::Scores;
@@ -14,24 +15,13 @@ use crate::metrics::{Forms, Metric};
 use crate::task::Part;
 use crate::training::{EpochRecord, Stop};
 
-const STYLE: &str = include_str!("style.css");
-/// Nothing may be loaded and nothing may run, whatever a data file has smuggled in.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
 /// Targets of which there is a plot.
 const PLOTS: usize = 6;
 /// Rows of the table of targets.
 const TARGETS: usize = 36;
 
 pub(super) fn html(report: &Report<'_>) -> String {
-    let name = escape(&report.name);
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-         <link rel=\"icon\" href=\"data:,\">\n<title>{name} – training report</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n"
-    );
-    page += &header(report);
+    let mut page = header(report);
     page += "<main>\n";
     for (id, title, content) in [
         ("results", "Results", results(report)),
@@ -48,8 +38,9 @@ pub(super) fn html(report: &Report<'_>) -> String {
         );
     }
     page += "</main>\n";
-    let (now, version) = (date(report.machine.now), report.machine.version);
-    page + &format!("<footer>Written {now} by gt {version}.</footer>\n</body>\n</html>\n")
+    let (now, version) = (date(report.machine.now), &report.machine.version);
+    page += &format!("<footer>Written {now} by gt {version}.</footer>\n");
+    document(&format!("{} – training report", report.name), &page)
 }
 
 /// The metric as people write it.
@@ -345,7 +336,7 @@ fn machine(report: &Report<'_>) -> String {
         ("device", device),
         ("processor", machine.processor.clone()),
         ("threads", format!("{} of {}", machine.threads, counted(machine.cores, "hardware thread"))),
-        ("instructions", machine.instructions.into()),
+        ("instructions", machine.instructions.clone()),
         ("system", machine.system.clone()),
         ("program", format!("gt {}", machine.version)),
         ("date", date(machine.now)),

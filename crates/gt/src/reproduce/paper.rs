@@ -1,0 +1,142 @@
+//! The numbers that the paper prints.
+
+use serde::Deserialize;
+
+use super::cell::Cell;
+use super::score::Score;
+
+/// Runs behind every number of the paper.
+pub const PAPER_RUNS: usize = 4;
+
+/// All three tables.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Paper {
+    #[serde(rename = "table")]
+    pub tables: Vec<Table>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Table {
+    /// As commands have it: `table1`.
+    pub name: String,
+    pub title: String,
+    /// Where the numbers stand.
+    pub source: String,
+    pub note: String,
+    pub cells: Vec<PaperCell>,
+}
+
+/// A printed cell.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PaperCell {
+    /// The configuration that makes it.
+    pub preset: String,
+    /// For people.
+    pub row: String,
+    pub parameters: Option<usize>,
+    pub test: Score,
+    pub train: Option<Score>,
+    pub epochs: Option<f64>,
+    pub epoch_seconds: Option<f64>,
+    /// Of one run.
+    pub hours: Option<f64>,
+    /// Where the paper has none, for the order of runs alone.
+    guessed_hours: Option<f64>,
+}
+
+impl Paper {
+    pub fn new() -> Self {
+        toml::from_str(include_str!("paper.toml")).expect("the embedded file is tested")
+    }
+
+    /// Every printed cell of a configuration, the one with most numbers first.
+    pub fn cell(&self, preset: &str) -> Option<&PaperCell> {
+        let all = self.tables.iter().flat_map(|table| &table.cells).filter(|cell| cell.preset == preset);
+        all.max_by_key(|cell| cell.hours.is_some())
+    }
+
+    /// The cells of a table, or of all, each once.
+    pub fn cells(&self, table: Option<&str>) -> Vec<Cell> {
+        let tables = self.tables.iter().filter(|found| table.is_none_or(|name| name == found.name));
+        let mut cells: Vec<Cell> = Vec::new();
+        for cell in tables.flat_map(|table| &table.cells).map(|cell| Cell::first_draw(&cell.preset)) {
+            if !cells.contains(&cell) {
+                cells.push(cell);
+            }
+        }
+        cells
+    }
+
+    /// How long a run of a cell takes, relative to others.
+    pub fn estimate(&self, preset: &str) -> f64 {
+        self.cell(preset).and_then(|cell| cell.hours.or(cell.guessed_hours)).unwrap_or(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn there_are_24_and_12_and_9_cells_of_36_configurations() {
+        let paper = Paper::new();
+        let counts: Vec<usize> = paper.tables.iter().map(|table| table.cells.len()).collect();
+        assert_eq!(counts, [24, 12, 9]);
+        assert_eq!(paper.cells(None).len(), 36);
+        assert!(paper.tables.iter().flat_map(|table| &table.cells).all(|cell| paper.estimate(&cell.preset) > 0.5));
+    }
+
+    #[test]
+    fn shared_cells_are_printed_alike() {
+        let paper = Paper::new();
+        for cell in paper.tables.iter().flat_map(|table| &table.cells) {
+            let full = paper.cell(&cell.preset).unwrap();
+            assert_eq!(cell.test, full.test, "{}", cell.row);
+            assert!(cell.train.is_none() || cell.train == full.train, "{}", cell.row);
+        }
+    }
+
+    /// Every number of the file stands in the paper's source, in the same order.
+    #[test]
+    fn all_numbers_are_those_of_the_paper_where_its_source_is_at_hand() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/paper");
+        let Some(file) = std::fs::read_dir(&folder).into_iter().flatten().flatten().next() else {
+            eprintln!("skipped: {} is not there", folder.display());
+            return;
+        };
+        let source = std::fs::read_to_string(file.path()).unwrap();
+        let mut numbers = 0;
+        for (table, label) in
+            Paper::new().tables.iter().zip(["tab:results}", "tab:results_comparison}", "tab:results_ablation}"])
+        {
+            // A table ends with its label; it begins where its rows do.
+            let end = source.find(&format!("\\label{{{label}")).unwrap();
+            let begin = source[..end].rfind("\\begin{tabular}").unwrap();
+            let mut rest: String = source[begin..end].replace("\\textbf{", "");
+            let mut take = |text: String| {
+                let at = rest.find(&text).unwrap_or_else(|| panic!("{} {text}", table.name));
+                rest = rest[at + text.len()..].to_owned();
+                numbers += 1;
+            };
+            let pair = |score: Score, digits: usize| {
+                format!("{:.digits$}$\\pm${:.digits$}", score.mean, score.deviation.unwrap())
+            };
+            for cell in &table.cells {
+                take(pair(cell.test, 3));
+                if let (Some(train), Some(epochs), Some(seconds), Some(hours)) =
+                    (cell.train, cell.epochs, cell.epoch_seconds, cell.hours)
+                {
+                    take(pair(train, 3));
+                    take(format!("{epochs:.2}"));
+                    take(format!("{seconds:.2}s/{hours:.2}hr"));
+                }
+            }
+        }
+        assert_eq!(numbers, 24 * 4 + 12 + 9 * 4);
+    }
+}

@@ -1,0 +1,155 @@
+//! Which runs are left, and in which order.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, anyhow, ensure};
+use gt_models::{Config, Preset};
+use gt_train::RunDirectory;
+
+use super::cell::Cell;
+use super::paper::Paper;
+use super::record::{Folder, Record, run_name};
+
+/// A run that is left.
+pub struct Job {
+    pub cell: Cell,
+    pub seed: u64,
+    pub config: Config,
+    /// Relative to other runs.
+    pub estimate: f64,
+    /// Whether a part of it is done.
+    pub begun: bool,
+}
+
+impl Job {
+    pub fn name(&self) -> String {
+        run_name(&self.cell, self.seed)
+    }
+}
+
+pub struct Plan {
+    /// Runs that have begun, then the others, the longest first; those of one cell together, since they share their data.
+    pub jobs: Vec<Job>,
+    pub done: usize,
+    /// Cells that this program cannot train.
+    pub unknown: Vec<String>,
+}
+
+impl Plan {
+    /// Leaves out what has a record. `settings` are keys that are set otherwise than published.
+    ///
+    /// # Errors
+    /// If a setting is wrong, or a record was made with others.
+    pub fn new(
+        cells: &[Cell],
+        seeds: &[u64],
+        settings: &[String],
+        folder: &Folder,
+        records: &BTreeMap<String, Record>,
+        paper: &Paper,
+    ) -> Result<Self> {
+        let mut plan = Self { jobs: Vec::new(), done: 0, unknown: Vec::new() };
+        for cell in cells {
+            let Some(preset) = Preset::named(&cell.preset) else {
+                plan.unknown.push(cell.name());
+                continue;
+            };
+            let config = Config::from_toml_with(&preset.config().to_toml(), settings)?;
+            for &seed in seeds {
+                let name = run_name(cell, seed);
+                if let Some(record) = records.get(&name) {
+                    let told = |changes: &[String]| match changes {
+                        [] => "nothing".to_owned(),
+                        some => some.join(", "),
+                    };
+                    ensure!(
+                        record.changes == settings,
+                        "{}: this record was made with {} set, now it is {}; choose another --results",
+                        folder.record(&name).display(),
+                        told(&record.changes),
+                        told(settings)
+                    );
+                    remove_leftover(folder, &name);
+                    plan.done += 1;
+                    continue;
+                }
+                let mut config = config.clone();
+                config.train.seed = seed;
+                let begun = folder.unfinished(&name).join("checkpoint").exists();
+                plan.jobs.push(Job { cell: cell.clone(), seed, config, estimate: paper.estimate(&cell.preset), begun });
+            }
+        }
+        plan.jobs.sort_by(|a, b| b.begun.cmp(&a.begun).then(b.estimate.total_cmp(&a.estimate)));
+        Ok(plan)
+    }
+}
+
+/// A program that was killed between the record and the removal of the run leaves the run behind.
+fn remove_leftover(folder: &Folder, name: &str) {
+    let path = folder.unfinished(name);
+    if path.exists() && RunDirectory::open(&path).is_ok() {
+        let _ = std::fs::remove_dir_all(path);
+    }
+}
+
+/// The cells that names mean: a cell's own name, or the beginning of several.
+///
+/// # Errors
+/// If a name means none.
+pub fn choose(cells: &[Cell], names: &[String]) -> Result<Vec<Cell>> {
+    let mut chosen: Vec<Cell> = Vec::new();
+    for name in names {
+        let exactly: Vec<&Cell> = cells.iter().filter(|cell| cell.name() == *name).collect();
+        let beginning = || cells.iter().filter(|cell| cell.begins_with(name)).collect();
+        let found: Vec<&Cell> = if exactly.is_empty() { beginning() } else { exactly };
+        if found.is_empty() {
+            let nearest = cells.iter().map(Cell::name).min_by_key(|known| strsim::damerau_levenshtein(known, name));
+            return Err(anyhow!("there is no cell `{name}` here; did you mean `{}`?", nearest.unwrap_or_default()));
+        }
+        chosen.extend(found.into_iter().filter(|cell| !chosen.contains(cell)).cloned().collect::<Vec<_>>());
+    }
+    Ok(chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(cells: &[Cell]) -> Vec<String> {
+        cells.iter().map(Cell::name).collect()
+    }
+
+    #[test]
+    fn a_name_means_itself_or_what_begins_with_it() {
+        let mut cells = Paper::new().cells(None);
+        cells.push(Cell::second_draw());
+        let chosen = |name: &str| choose(&cells, &[name.to_owned()]).map(|cells| names(&cells));
+        assert_eq!(chosen("cluster-sparse-lappe-bn").unwrap(), ["cluster-sparse-lappe-bn"]);
+        assert_eq!(chosen("cluster-sparse-lappe-bn-draw2").unwrap(), ["cluster-sparse-lappe-bn-draw2"]);
+        assert_eq!(chosen("zinc-sparse-none").unwrap(), ["zinc-sparse-none-ln", "zinc-sparse-none-bn"]);
+        assert_eq!(chosen("zinc").unwrap().len(), 12);
+        let error = chosen("zinc-sparse-lap-bn").unwrap_err().to_string();
+        assert_eq!(error, "there is no cell `zinc-sparse-lap-bn` here; did you mean `zinc-sparse-lappe-bn`?");
+    }
+
+    #[test]
+    fn the_longest_run_comes_first_unless_another_has_begun() {
+        let folder = tempfile::tempdir().unwrap();
+        let results = Folder::new(folder.path());
+        std::fs::create_dir_all(results.unfinished("zinc-sparse-none-ln-95").join("checkpoint")).unwrap();
+        let paper = Paper::new();
+        let cells: Vec<Cell> =
+            ["zinc-sparse-none-ln", "pattern-full-lappe-bn", "cluster-full-lappe-bn"].map(Cell::first_draw).into();
+        let plan = Plan::new(&cells, &[41, 95], &[], &results, &BTreeMap::new(), &paper).unwrap();
+        let order: Vec<String> = plan.jobs.iter().map(Job::name).collect();
+        let expected = [
+            "zinc-sparse-none-ln-95",
+            "pattern-full-lappe-bn-41",
+            "pattern-full-lappe-bn-95",
+            "cluster-full-lappe-bn-41",
+            "cluster-full-lappe-bn-95",
+            "zinc-sparse-none-ln-41",
+        ];
+        assert_eq!(order, expected);
+    }
+}

@@ -1,0 +1,144 @@
+//! Means, deviations, and what follows from comparing two of them.
+
+use gt_models::PublishedSet;
+use serde::{Deserialize, Serialize};
+
+use super::cell::set_of;
+use crate::deviation::mean_and_deviation;
+
+/// Mean and deviation over runs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "(f64, f64)")]
+pub struct Score {
+    pub mean: f64,
+    /// Not known of a single run.
+    pub deviation: Option<f64>,
+}
+
+impl From<(f64, f64)> for Score {
+    fn from((mean, deviation): (f64, f64)) -> Self {
+        Self { mean, deviation: Some(deviation) }
+    }
+}
+
+impl Score {
+    /// Of at least one run.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let (mean, deviation) = mean_and_deviation(values);
+        (!values.is_empty()).then(|| Self { mean, deviation: (values.len() > 1).then_some(deviation) })
+    }
+
+    /// The unit in which it and another one differ: the root of the sum of both squared deviations.
+    pub fn unit(&self, other: &Score) -> Option<f64> {
+        Some(self.deviation?.hypot(other.deviation?))
+    }
+}
+
+/// How a set's score is read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measure {
+    pub name: &'static str,
+    smaller_is_better: bool,
+    /// A unit beyond this says nothing about a difference.
+    too_coarse: f64,
+}
+
+impl Measure {
+    pub fn of(preset: &str) -> Self {
+        match set_of(preset) {
+            PublishedSet::Zinc => Self { name: "MAE", smaller_is_better: true, too_coarse: 0.05 },
+            _ => Self { name: "accuracy, %", smaller_is_better: false, too_coarse: 3.0 },
+        }
+    }
+
+    /// By how much one score is better than another.
+    pub fn advantage(self, one: f64, other: f64) -> f64 {
+        if self.smaller_is_better { other - one } else { one - other }
+    }
+}
+
+/// Ours against the paper's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    Reproduced,
+    Better,
+    Worse,
+    Inconclusive,
+    NotRun,
+}
+
+/// Differences of at most so many units are chance.
+const CHANCE: f64 = 2.0;
+
+impl Verdict {
+    pub const ALL: [Self; 5] = [Self::Reproduced, Self::Better, Self::Worse, Self::Inconclusive, Self::NotRun];
+
+    pub fn new(measure: Measure, paper: &Score, ours: Option<&Score>) -> Self {
+        let Some(ours) = ours else { return Self::NotRun };
+        match paper.unit(ours) {
+            Some(unit) if unit <= measure.too_coarse => {
+                let units = measure.advantage(ours.mean, paper.mean) / unit;
+                match units {
+                    _ if units.abs() <= CHANCE => Self::Reproduced,
+                    _ if units > 0.0 => Self::Better,
+                    _ => Self::Worse,
+                }
+            }
+            _ => Self::Inconclusive,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Reproduced => "reproduced",
+            Self::Better => "better",
+            Self::Worse => "worse",
+            Self::Inconclusive => "inconclusive",
+            Self::NotRun => "not run",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn score(mean: f64, deviation: f64) -> Score {
+        Score::from((mean, deviation))
+    }
+
+    #[test]
+    fn a_verdict_counts_differences_in_units_of_both_deviations() {
+        let zinc = |ours: Score| Verdict::new(Measure::of("zinc-gcn"), &score(0.3, 0.003), Some(&ours));
+        // The unit is 0.005.
+        assert_eq!(zinc(score(0.3099, 0.004)), Verdict::Reproduced);
+        assert_eq!(zinc(score(0.3101, 0.004)), Verdict::Worse);
+        assert_eq!(zinc(score(0.2899, 0.004)), Verdict::Better);
+        assert_eq!(zinc(score(0.2901, 0.004)), Verdict::Reproduced);
+        let cluster = |ours: Score| Verdict::new(Measure::of("cluster-gcn"), &score(70.0, 0.3), Some(&ours));
+        // The unit is 0.5, and more is better.
+        assert_eq!(cluster(score(71.1, 0.4)), Verdict::Better);
+        assert_eq!(cluster(score(68.9, 0.4)), Verdict::Worse);
+        assert_eq!(cluster(score(69.1, 0.4)), Verdict::Reproduced);
+    }
+
+    #[test]
+    fn a_coarse_unit_or_an_unknown_one_says_nothing() {
+        let verdict = |preset, paper, ours| Verdict::new(Measure::of(preset), &paper, Some(&ours));
+        assert_eq!(verdict("zinc-gcn", score(0.3, 0.03), score(0.9, 0.0401)), Verdict::Inconclusive);
+        assert_eq!(verdict("zinc-gcn", score(0.3, 0.03), score(0.9, 0.0399)), Verdict::Worse);
+        assert_eq!(verdict("pattern-gcn", score(50.0, 1.8), score(90.0, 2.41)), Verdict::Inconclusive);
+        assert_eq!(verdict("pattern-gcn", score(50.0, 1.8), score(90.0, 2.39)), Verdict::Better);
+        let single = Score::of(&[0.3]).unwrap();
+        assert_eq!(single.deviation, None);
+        assert_eq!(verdict("zinc-gcn", score(0.3, 0.01), single), Verdict::Inconclusive);
+        assert_eq!(Verdict::new(Measure::of("zinc-gcn"), &score(0.3, 0.01), None), Verdict::NotRun);
+    }
+
+    #[test]
+    fn deviations_are_those_of_a_sample() {
+        assert_eq!(Score::of(&[1.0, 3.0]), Some(score(2.0, 2f64.sqrt())));
+        assert_eq!(Score::of(&[]), None);
+    }
+}

@@ -1,0 +1,443 @@
+//! `gt reproduce`: what is done stays done, what is unfinished goes on anywhere, and ours stands beside the paper's.
+
+#![cfg(unix)]
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// Tiny networks on a tiny stand-in for ZINC, saved as often as possible.
+const TINY: &str = "--results r --zinc zinc.jsonl --device cpu --set model.layers=1 --set model.width=8 --set model.heads=2 \
+                    --set train.batch=4 --set train.checkpoint_seconds=0 --set schedule.name=constant --set schedule.min_lr=0";
+/// Enough for a few seconds.
+const LONG: &str = "--set train.epochs=300 --cell zinc-sparse-lappe-bn --seeds 41";
+
+/// A folder in which `gt` is called.
+struct Place(tempfile::TempDir);
+
+/// How a call ended, and what it said.
+struct End {
+    code: Option<i32>,
+    said: String,
+    printed: String,
+}
+
+impl Place {
+    fn new() -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        fs::write(place.path("zinc.jsonl"), molecules()).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn start(&self, line: &str) -> Child {
+        Command::new(env!("CARGO_BIN_EXE_gt"))
+            .args(line.split_whitespace())
+            .current_dir(&self.0)
+            .env("GT_CACHE", self.path("cache"))
+            .stderr(File::create(self.path("said.txt")).unwrap())
+            .stdout(File::create(self.path("printed.txt")).unwrap())
+            .spawn()
+            .unwrap()
+    }
+
+    fn end(&self, mut child: Child) -> End {
+        let code = child.wait().unwrap().code();
+        let [said, printed] = ["said.txt", "printed.txt"].map(|file| fs::read_to_string(self.path(file)).unwrap());
+        assert!(!said.contains("panicked"), "{said}");
+        End { code, said, printed }
+    }
+
+    fn gt(&self, line: &str) -> End {
+        self.end(self.start(line))
+    }
+
+    /// A call that must succeed; what it said and printed.
+    fn done(&self, line: &str) -> End {
+        let end = self.gt(line);
+        assert_eq!(end.code, Some(0), "gt {line}: {}", end.said);
+        end
+    }
+
+    /// A call that must succeed; what it printed as JSON.
+    fn json(&self, line: &str) -> Value {
+        serde_json::from_str(&self.done(&format!("{line} --json")).printed).unwrap()
+    }
+
+    /// The complaint of a call that must fail with exit code 2.
+    fn refused(&self, line: &str) -> String {
+        let end = self.gt(line);
+        assert_eq!(end.code, Some(2), "gt {line}: {}", end.said);
+        end.said
+    }
+
+    fn record(&self, run: &str) -> Value {
+        let text = fs::read_to_string(self.path(&format!("r/records/{run}.json"))).unwrap();
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// Waits until a run has whole checkpoints behind it.
+    fn wait_for_checkpoints(&self, child: &mut Child, run: &str) {
+        let manifest = |folder: &Path| folder.join("manifest.json").exists();
+        let folder = self.path(&format!("r/unfinished/{run}/checkpoint"));
+        loop {
+            let found = fs::read_dir(&folder).into_iter().flatten().flatten();
+            if found.filter(|entry| manifest(&entry.path())).count() >= 2 {
+                return;
+            }
+            assert!(child.try_wait().unwrap().is_none(), "it ended too soon");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn list(&self, folder: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.path(folder)).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+/// Small rings with a chord; a number that follows from their size.
+fn molecules() -> String {
+    let graph = |i: usize| {
+        let nodes = 4 + i * 7 % 6;
+        let kinds: Vec<String> = (0..nodes).map(|v| format!("[{}]", (v * v + i) % 3)).collect();
+        let mut ends: Vec<(usize, usize)> = (0..nodes).map(|v| (v, (v + 1) % nodes)).collect();
+        ends.push((0, nodes / 2));
+        let both: Vec<(usize, usize)> = ends.iter().flat_map(|&(a, b)| [(a, b), (b, a)]).collect();
+        let list = |of: fn(&(usize, usize)) -> usize| {
+            both.iter().map(|pair| of(pair).to_string()).collect::<Vec<_>>().join(", ")
+        };
+        let bonds: Vec<String> = both.iter().map(|(a, b)| format!("[{}]", 1 + (a + b) % 3)).collect();
+        format!(
+            "{{\"node_feat\": [{}], \"edge_index\": [[{}], [{}]], \"edge_attr\": [{}], \"y\": [{:.2}]}}\n",
+            kinds.join(", "),
+            list(|pair| pair.0),
+            list(|pair| pair.1),
+            bonds.join(", "),
+            nodes as f64 / 4.0 + (i % 5) as f64 / 10.0
+        )
+    };
+    (0..40).map(graph).collect()
+}
+
+/// The names in a list.
+fn names(value: &Value) -> Vec<&str> {
+    value.as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect()
+}
+
+#[test]
+fn deleting_a_record_makes_exactly_that_run_again() {
+    let place = Place::new();
+    let call = format!(
+        "reproduce table1 {TINY} --set train.epochs=2 --cell zinc-sparse-none-bn --cell zinc-sparse-lappe --seeds 41,95 --jobs 3"
+    );
+    let first = place.json(&call);
+    assert_eq!(first["finished"].as_array().unwrap().len(), 6);
+    assert_eq!(place.list("r/unfinished"), [""; 0]);
+    let files = place.list("r/records");
+    assert_eq!(files.len(), 6);
+    let read = |name: &String| fs::read(place.path("r/records").join(name)).unwrap();
+    let before: Vec<Vec<u8>> = files.iter().map(read).collect();
+
+    let again = place.json(&call);
+    assert_eq!(names(&again["finished"]), [""; 0]);
+
+    let gone = "zinc-sparse-lappe-ln-95";
+    let record = place.record(gone);
+    fs::remove_file(place.path(&format!("r/records/{gone}.json"))).unwrap();
+    let third = place.json(&call);
+    assert_eq!(names(&third["finished"]), [gone]);
+    assert_eq!(place.record(gone)["weights_sha256"], record["weights_sha256"]);
+    for (name, bytes) in files.iter().zip(&before) {
+        assert!(read(name) == *bytes || name.starts_with(gone), "{name} was touched");
+    }
+}
+
+#[test]
+fn a_record_tells_everything_about_its_run() {
+    let place = Place::new();
+    place.done(&format!(
+        "reproduce table1 {TINY} --set train.epochs=3 --cell zinc-sparse-lappe-bn --seeds 22 --keep-runs"
+    ));
+    let record = place.record("zinc-sparse-lappe-bn-22");
+    let size = fs::metadata(place.path("r/records/zinc-sparse-lappe-bn-22.json")).unwrap().len();
+    assert!(size < 8000, "{size}");
+    assert_eq!(
+        (&record["preset"], &record["seed"], &record["epochs"]),
+        (&"zinc-sparse-lappe-bn".into(), &22.into(), &3.into())
+    );
+    assert_eq!(record["config"]["model"]["encoding"], "laplacian");
+    assert_eq!(record["config"]["train"]["seed"], 22);
+    assert!(names(&record["changes"]).contains(&"train.epochs=3"));
+    for part in ["train", "val", "test"] {
+        for form in ["paper", "exact"] {
+            assert!(record["last"][part][form].is_number(), "{part} {form}");
+            assert!(record["best"][part][form].is_number(), "{part} {form}");
+        }
+    }
+    assert_eq!(record["curve"].as_array().unwrap().len(), 3);
+    assert!(record["seconds"].as_f64().unwrap() >= record["device_seconds"].as_f64().unwrap());
+    assert_eq!(record["sittings"].as_array().unwrap().len(), 1);
+    assert_eq!(record["sittings"][0]["device"], "processor");
+    assert_eq!(record["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(record["data"]["content_sha256"].as_str().unwrap().len(), 64);
+    // The curve is that of the run, the hash that of its weights, and neither tells where the data lay.
+    let kept = place.path("r/runs/zinc-sparse-lappe-bn-22");
+    let metrics = fs::read_to_string(kept.join("metrics.jsonl")).unwrap();
+    let last: Value = serde_json::from_str(metrics.lines().last().unwrap()).unwrap();
+    let close = |a: &Value, b: &Value| (a.as_f64().unwrap() / b.as_f64().unwrap() - 1.0).abs() < 1e-5;
+    assert!(close(&record["curve"][2][1], &last["val"]["loss"]["paper"]));
+    assert!(kept.join("model.safetensors").exists());
+    assert!(record["config"]["data"]["file"].as_str().unwrap().starts_with("zinc-"));
+}
+
+#[test]
+fn a_killed_run_goes_on_elsewhere_and_ends_with_the_same_weights() {
+    let call = format!("reproduce table1 {TINY} {LONG}");
+    let undisturbed = Place::new();
+    undisturbed.done(&call);
+    let run = "zinc-sparse-lappe-bn-41";
+    let expected = undisturbed.record(run);
+
+    let place = Place::new();
+    let mut child = place.start(&call);
+    place.wait_for_checkpoints(&mut child, run);
+    child.kill().unwrap();
+    assert_eq!(place.end(child).code, None);
+    assert_eq!(place.list("r/records"), [""; 0]);
+    // The folder of results is carried to another machine.
+    let other = Place::new();
+    fs::rename(place.path("r"), other.path("r")).unwrap();
+    let end = other.done(&call);
+    assert!(end.said.contains("1 of them begun"), "{}", end.said);
+    assert!(end.said.contains("going on after"), "{}", end.said);
+    let record = other.record(run);
+    for key in ["weights_sha256", "last", "best", "curve", "epochs", "config", "data"] {
+        assert_eq!(record[key], expected[key], "{key}");
+    }
+    assert_eq!(record["sittings"].as_array().unwrap().len(), 2);
+    assert_eq!(other.list("r/unfinished"), [""; 0]);
+}
+
+#[test]
+fn a_budget_stops_between_epochs_and_the_next_call_goes_on() {
+    let place = Place::new();
+    let call = format!("reproduce table1 {TINY} {LONG}");
+    let run = "zinc-sparse-lappe-bn-41";
+    let nothing = place.json(&format!("{call} --budget 0"));
+    assert_eq!((names(&nothing["left"]), place.list("r/unfinished")), (vec![run], vec![]));
+
+    let end = place.done(&format!("{call} --budget 0.002"));
+    assert!(end.said.contains("the budget is used up: 0 runs finished, 1 left"), "{}", end.said);
+    assert_eq!(place.list("r/unfinished"), [run]);
+    // Small enough to be carried: one checkpoint, no second copies of what is in it.
+    assert_eq!(place.list(&format!("r/unfinished/{run}/checkpoint")).len(), 1);
+    let files = place.list(&format!("r/unfinished/{run}"));
+    assert_eq!(files, [".lock", "checkpoint", "config.toml", "metrics.jsonl", "sittings.json"]);
+    let state = fs::read_dir(place.path(&format!("r/unfinished/{run}/checkpoint"))).unwrap().next().unwrap().unwrap();
+    let state: Value = serde_json::from_slice(&fs::read(state.path().join("state.json")).unwrap()).unwrap();
+    assert_eq!(state["batch"], 0, "it stopped within an epoch");
+    assert!(state["epoch"].as_u64().unwrap() > 0);
+
+    place.done(&call);
+    let undisturbed = Place::new();
+    undisturbed.done(&call);
+    assert_eq!(place.record(run)["weights_sha256"], undisturbed.record(run)["weights_sha256"]);
+    assert_eq!(place.record(run)["curve"], undisturbed.record(run)["curve"]);
+}
+
+#[test]
+fn a_signal_ends_it_with_130_and_the_command_that_goes_on() {
+    let place = Place::new();
+    let call = format!("reproduce table1 {TINY} {LONG}");
+    let mut child = place.start(&call);
+    place.wait_for_checkpoints(&mut child, "zinc-sparse-lappe-bn-41");
+    let sent = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    let end = place.end(child);
+    assert_eq!(end.code, Some(130), "{}", end.said);
+    assert!(end.said.contains("interrupted; `gt reproduce table1"), "{}", end.said);
+    place.done(&call);
+    assert_eq!(place.list("r/records"), ["zinc-sparse-lappe-bn-41.json"]);
+}
+
+#[test]
+fn a_run_that_another_process_is_at_is_left_to_it() {
+    let place = Place::new();
+    let call = format!("reproduce table1 {TINY} --set train.epochs=300 --cell zinc-sparse-lappe-bn");
+    let other = Place::new();
+    let mut child = other.start(&format!("{call} --seeds 41"));
+    other.wait_for_checkpoints(&mut child, "zinc-sparse-lappe-bn-41");
+    std::os::unix::fs::symlink(other.path("r"), place.path("r")).unwrap();
+    let second = place.gt(&format!("{call} --seeds 41,95 --budget 0.002 --json"));
+    child.kill().unwrap();
+    other.end(child);
+    assert_eq!(second.code, Some(0), "{}", second.said);
+    let told: Value = serde_json::from_str(&second.printed).unwrap();
+    assert_eq!(names(&told["elsewhere"]), ["zinc-sparse-lappe-bn-41"]);
+}
+
+#[test]
+fn a_run_that_fails_does_not_keep_the_others_from_being_made() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("r/unfinished")).unwrap();
+    fs::write(place.path("r/unfinished/zinc-sparse-none-bn-41"), "in the way").unwrap();
+    let end = place
+        .gt(&format!("reproduce table1 {TINY} --set train.epochs=1 --cell zinc-sparse-none-bn --seeds 41,95 --json"));
+    assert_eq!(end.code, Some(1), "{}", end.said);
+    assert!(end.said.contains("1 runs failed (zinc-sparse-none-bn-41)"), "{}", end.said);
+    let told: Value = serde_json::from_str(&end.printed).unwrap();
+    assert_eq!(names(&told["finished"]), ["zinc-sparse-none-bn-95"]);
+    assert!(told["failed"][0]["reason"].as_str().unwrap().contains("it is a file"), "{told}");
+}
+
+#[test]
+fn records_that_cannot_be_used_are_named() {
+    let place = Place::new();
+    let call = format!("reproduce table1 {TINY} --set train.epochs=1 --cell zinc-sparse-none-bn --seeds 41");
+    place.done(&call);
+    let file = place.path("r/records/zinc-sparse-none-bn-41.json");
+    let good = fs::read_to_string(&file).unwrap();
+    let complaint = |text: &str| {
+        fs::write(&file, text).unwrap();
+        let said = place.refused(&call);
+        assert!(said.contains("records/zinc-sparse-none-bn-41.json: "), "{said}");
+        said
+    };
+    assert!(complaint(&good[..good.len() / 2]).contains("it is damaged"));
+    assert!(complaint("{\"a\": 1}").contains("it is no record of `gt reproduce`"));
+    assert!(complaint(&good.replace("\"format\": 1", "\"format\": 7")).contains("format 7"));
+    assert!(complaint(&good.replace("\"epochs\":", "\"eras\":")).contains("it is no whole record"));
+    assert!(complaint(&good.replace("\"seed\": 41", "\"seed\": 42")).contains("the record of zinc-sparse-none-bn-42"));
+    fs::write(&file, &good).unwrap();
+    let said = place.refused(&call.replace("train.epochs=1", "train.epochs=2"));
+    assert!(said.contains("train.epochs=1 set, now it is"), "{said}");
+}
+
+#[test]
+fn trials_need_a_folder_of_their_own() {
+    let place = Place::new();
+    for trial in ["--set train.epochs=1", "--graphs 10"] {
+        let said = place.refused(&format!("reproduce table1 {trial}"));
+        assert!(said.contains("name a folder of their own by --results"), "{said}");
+    }
+    let other_data = place.gt("reproduce table1 --zinc zinc.jsonl --device cpu --cell zinc-sparse-none-bn --seeds 41");
+    assert_eq!(other_data.code, Some(1));
+    assert!(other_data.said.contains("zinc.jsonl: it is not ZINC-12k"), "{}", other_data.said);
+    let said = place.refused("reproduce table2 --cell zinc-sparse-none-bn");
+    assert!(said.contains("there is no cell `zinc-sparse-none-bn` here"), "{said}");
+    let said = place.refused("reproduce table1 --seeds 41,41");
+    assert!(said.contains("--seeds names a seed twice"), "{said}");
+    let end = place.gt("reproduce table1 --results r --device cpu --cell zinc-sparse-none-bn --seeds 41");
+    assert!(end.said.contains("ZINC is needed: `gt data fetch zinc` gets it"), "{}", end.said);
+}
+
+#[test]
+fn drawn_sets_have_the_seed_that_was_fixed_beforehand() {
+    let place = Place::new();
+    let call = format!("reproduce all {TINY} --set train.epochs=1 --graphs 20 --seeds 41 --jobs 2");
+    place.done(&format!("{call} --cell cluster-sparse-lappe-bn --cell cluster-sparse-lappe-bn-draw2"));
+    let [first, second] = ["", "-draw2"].map(|end| place.record(&format!("cluster-sparse-lappe-bn{end}-41")));
+    assert_eq!((&first["data"]["seed"], &second["data"]["seed"]), (&41.into(), &42.into()));
+    assert_eq!(first["data"]["graphs"], 24);
+    assert_ne!(first["data"]["content_sha256"], second["data"]["content_sha256"]);
+    let page = fs::read_to_string(place.path("r/tables.md")).unwrap();
+    assert!(page.contains("The second draw shifts the test score by"), "{page}");
+    assert!(page.contains("This is not the paper’s data: 2 of the records"), "{page}");
+    assert!(page.contains("train.epochs=1"), "{page}");
+}
+
+#[test]
+fn pages_have_every_cell_and_say_what_was_not_run() {
+    let place = Place::new();
+    let all = place.json("reproduce all --render --results r");
+    let cells = all["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 45);
+    assert!(cells.iter().all(|cell| cell["verdict"] == "not-run" && cell["ours"].is_null()));
+    let [markdown, html] =
+        ["md", "html"].map(|end| fs::read_to_string(place.path(&format!("r/tables.{end}"))).unwrap());
+    for cell in cells {
+        let name = cell["cell"].as_str().unwrap();
+        assert!(markdown.contains(&format!("| `{name}` |")), "{name}");
+        assert!(html.contains(&format!("<code>{name}</code>")), "{name}");
+    }
+    assert_eq!(markdown.matches("| not run |").count(), 45);
+    assert_eq!(html.matches("<td>not run</td>").count(), 45);
+    assert!(markdown.contains("0.226 ± 0.014") && markdown.contains("86.508 ± 0.085"));
+    assert!(!html.contains("http"), "the page loads something");
+    let printed = place.done("reproduce table3 --render --results r").printed;
+    assert_eq!(printed.lines().filter(|line| line.contains("not run")).count(), 9, "{printed}");
+}
+
+/// A record of a run that never was, from one that was.
+fn write_record(place: &Place, template: &Value, cell: &str, seed: u64, test: f64, train: f64) {
+    let mut record = template.clone();
+    for key in ["cell", "preset"] {
+        record[key] = cell.into();
+    }
+    record["seed"] = seed.into();
+    record["changes"] = Value::Array(Vec::new());
+    record["last"]["test"]["paper"] = test.into();
+    record["last"]["train"]["paper"] = train.into();
+    record["device_seconds"] = 36.0.into();
+    fs::write(place.path(&format!("r/records/{cell}-{seed}.json")), record.to_string()).unwrap();
+}
+
+#[test]
+fn verdicts_claims_and_hours_follow_from_the_records() {
+    let place = Place::new();
+    place.done(&format!("reproduce table1 {TINY} --set train.epochs=1 --cell zinc-sparse-none-bn --seeds 41"));
+    let template = place.record("zinc-sparse-none-bn-41");
+    fs::remove_file(place.path("r/records/zinc-sparse-none-bn-41.json")).unwrap();
+    // The same four seeds around a mean: the deviation is 0.01 on ZINC, 0.5 on the others.
+    let runs = |cell: &str, mean: f64, train: f64| {
+        let step = if cell.starts_with("zinc") { 0.01 } else { 0.5 } * 0.75f64.sqrt();
+        for (seed, sign) in [(41, 1.0), (95, -1.0), (22, 1.0), (35, -1.0)] {
+            write_record(&place, &template, cell, seed, mean + sign * step, train);
+        }
+    };
+    runs("zinc-sparse-lappe-bn", 0.23, 0.06);
+    runs("zinc-gcn", 0.46, 0.3);
+    runs("zinc-gat", 0.33, 0.3);
+    runs("pattern-sparse-none-bn", 84.0, 84.0);
+    runs("pattern-sparse-lappe-bn", 84.5, 86.0);
+    runs("pattern-sparse-wl-bn", 76.0, 97.0);
+    write_record(&place, &template, "zinc-full-none-ln", 41, 0.74, 0.43);
+
+    let told = place.json("reproduce all --render --results r");
+    let cell = |name: &str| told["cells"].as_array().unwrap().iter().find(|cell| cell["cell"] == name).unwrap();
+    let verdict = |name: &str| cell(name)["verdict"].as_str().unwrap();
+    assert_eq!(verdict("zinc-sparse-lappe-bn"), "reproduced");
+    assert_eq!(verdict("zinc-gcn"), "worse");
+    assert_eq!(verdict("zinc-gat"), "better");
+    assert_eq!(verdict("zinc-full-none-ln"), "inconclusive", "one seed has no deviation");
+    assert_eq!(verdict("cluster-gat"), "not-run");
+    let units = cell("zinc-sparse-lappe-bn")["test_units"].as_f64().unwrap();
+    assert!((units - 0.004 / 0.014f64.hypot(0.01)).abs() < 1e-6, "{units}");
+    // 25 runs of 36 seconds; the paper prints no hours for the eight of GCN and GAT.
+    let hours = told["hours"]["ours"]["processor, f32"].as_f64().unwrap();
+    assert!((hours - 0.25).abs() < 1e-9);
+    assert_eq!((&told["hours"]["runs"], &told["hours"]["not_printed"]), (&25.into(), &8.into()));
+    let paper = told["hours"]["paper"].as_f64().unwrap();
+    assert!((paper - (4.0 * (2.25 + 19.71 + 12.67 + 9.73) + 2.09)).abs() < 1e-9, "{paper}");
+
+    let claims = place.json("reproduce claims --results r");
+    let status = |number: usize| claims["claims"][number]["status"].as_str().unwrap();
+    assert_eq!(status(0), "not-enough-records");
+    assert_eq!(status(2), "not-enough-records", "CLUSTER and PATTERN are missing");
+    runs("zinc-gat", 0.22, 0.1);
+    let claims = place.json("reproduce claims --results r");
+    assert_eq!(claims["claims"][2]["status"], "does-not-hold", "one contradiction is enough");
+    let checks = claims["claims"][3]["checks"].as_array().unwrap();
+    assert_eq!(checks.iter().filter(|check| check["holds"] == true).count(), 4, "WL-PE overfits PATTERN");
+    let page = fs::read_to_string(place.path("r/tables.md")).unwrap();
+    assert!(page.contains("| 1 of 4 |") && page.contains("**worse**"));
+}
