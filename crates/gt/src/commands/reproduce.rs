@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
 use gt_nn::cuda::CudaDevice;
 use serde_json::json;
@@ -16,7 +16,7 @@ use crate::interrupt::{Interrupted, interrupt};
 use crate::reproduce::cell::Cell;
 use crate::reproduce::data::Data;
 use crate::reproduce::limits::Limits;
-use crate::reproduce::page::Results;
+use crate::reproduce::page::{Results, counted};
 use crate::reproduce::paper::Paper;
 use crate::reproduce::plan::{Plan, choose};
 use crate::reproduce::record::Folder;
@@ -73,6 +73,9 @@ pub struct Arguments {
     /// Train nothing, only render what there is
     #[arg(long)]
     render: bool,
+    /// Put the tables into this Markdown file, between the lines `<!-- tables -->` and `<!-- /tables -->`
+    #[arg(long, value_name = "FILE")]
+    into: Option<PathBuf>,
     /// Print cells (or claims) and what became of the runs as one line of JSON
     #[arg(long)]
     json: bool,
@@ -161,7 +164,7 @@ impl Arguments {
             console::warn(&format!("{cell}: this program has no such preset, so it is not run"));
         }
         if plan.jobs.is_empty() {
-            eprintln!("all {} runs are done", plan.done);
+            eprintln!("nothing to make: {} done", counted(plan.done, "run"));
             return Ok((Outcome::default(), false));
         }
         let device = self.device.open_for(self.precision)?;
@@ -176,8 +179,8 @@ impl Arguments {
             format!("{}, {}", card.name(), self.precision.precision().name())
         });
         eprintln!(
-            "{} runs to make, {begun} of them begun, {} done; {jobs} side by side on {on}, the longest first",
-            plan.jobs.len(),
+            "{} to make, {begun} of them begun, {} done; {jobs} side by side on {on}, the longest first",
+            counted(plan.jobs.len(), "run"),
             plan.done
         );
         let bench = Bench {
@@ -185,7 +188,12 @@ impl Arguments {
             data: &data,
             paper,
             limits: &limits,
-            device,
+            // Each run opens the card on a thread of its own; by now it is settled which.
+            device: match (&device, self.device) {
+                (None, _) => DeviceChoice::Cpu,
+                (Some(_), DeviceChoice::Auto) => DeviceChoice::Cuda(0),
+                (Some(_), named) => named,
+            },
             precision: self.precision.precision(),
             jobs,
             settings: self.set.clone(),
@@ -203,6 +211,12 @@ impl Arguments {
         folder.prepare()?;
         gt_data::write_bytes(&folder.path().join("tables.md"), page.markdown().as_bytes())?;
         gt_data::write_bytes(&folder.path().join("tables.html"), page.html().as_bytes())?;
+        if let Some(file) = &self.into {
+            let text = std::fs::read_to_string(file).map_err(|e| anyhow!("{}: {e}", file.display()))?;
+            let marks = "it has no lines `<!-- tables -->` and `<!-- /tables -->`";
+            let text = page.insert(&text).ok_or_else(|| anyhow!("{}: {marks}", file.display()))?;
+            gt_data::write_bytes(file, text.as_bytes())?;
+        }
         let sections = self.what.sections();
         if self.json {
             let cells: Vec<_> =
@@ -236,16 +250,16 @@ impl Arguments {
         if !left.is_empty() {
             let shown = shortened(left);
             eprintln!(
-                "the budget is used up: {} runs finished, {} left ({shown}); the same command goes on",
-                finished.len(),
+                "the budget is used up: {} finished, {} left ({shown}); the same command goes on",
+                counted(finished.len(), "run"),
                 left.len()
             );
         }
         if !failed.is_empty() {
             let names: Vec<String> = failed.iter().map(|(name, _)| name.clone()).collect();
             let text = format!(
-                "{} runs failed ({}); the reasons are above, and the same command tries them again",
-                failed.len(),
+                "{} failed ({}); the reasons are above, and the same command tries them again",
+                counted(failed.len(), "run"),
                 shortened(&names)
             );
             return Err(CheckFailed(text).into());

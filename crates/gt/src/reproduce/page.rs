@@ -300,14 +300,18 @@ impl Hours {
     pub fn sentence(&self) -> String {
         let ours: Vec<String> =
             self.ours.iter().map(|(device, hours)| format!("{} on {device}", minutes(hours * 3600.0))).collect();
-        let ours = if ours.is_empty() { "no time".to_owned() } else { ours.join(", ") };
+        if ours.is_empty() {
+            return "No run is done yet.".into();
+        }
         let but = match self.not_printed {
             0 => String::new(),
             count => format!(" (without {count} of ours, whose hours it does not print)"),
         };
         format!(
-            "All {} runs took {ours}; the paper’s runs of the same cells took {:.1} h on GTX 1080 Ti cards{but}.",
-            self.runs, self.paper
+            "The {} took {}; the paper’s runs of the same cells took {:.1} h on GTX 1080 Ti cards{but}.",
+            counted(self.runs, "run"),
+            ours.join(", "),
+            self.paper
         )
     }
 }
@@ -315,6 +319,11 @@ impl Hours {
 impl Page {
     pub fn markdown(&self) -> String {
         markdown::page(self)
+    }
+
+    /// A text with the tables between its two marks, if it has them.
+    pub fn insert(&self, text: &str) -> Option<String> {
+        markdown::insert(self, text)
     }
 
     pub fn html(&self) -> String {
@@ -327,6 +336,11 @@ impl Section {
     pub fn plain(&self) -> String {
         plain::section(self)
     }
+}
+
+/// A number and what is counted.
+pub fn counted(count: usize, one: &str) -> String {
+    format!("{count} {one}{}", if count == 1 { "" } else { "s" })
 }
 
 /// A score as the paper prints it.

@@ -8,16 +8,17 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use gt_nn::cuda::{CudaDevice, Precision};
+use gt_nn::cuda::Precision;
 use gt_train::{Card, EpochRecord, Machine, Observer, RunDirectory, Stop, TrainError, Training};
 
 use super::clock::Clock;
 use super::data::{Data, Ready};
 use super::limits::Limits;
+use super::page::counted;
 use super::paper::Paper;
 use super::plan::Job;
 use super::record::{Folder, Made, Record, Sitting};
-use crate::device::kernel_cache;
+use crate::device::{DeviceChoice, kernel_cache};
 use crate::progress::Progress;
 
 /// How often a run tells of its epochs.
@@ -31,8 +32,7 @@ pub struct Bench<'a> {
     pub data: &'a Data,
     pub paper: &'a Paper,
     pub limits: &'a Limits,
-    /// None for the processor.
-    pub device: Option<CudaDevice>,
+    pub device: DeviceChoice,
     pub precision: Precision,
     /// Runs side by side.
     pub jobs: usize,
@@ -114,7 +114,8 @@ impl Bench<'_> {
         let Ready { task, used } = &*ready;
         let mut config = job.config.clone();
         config.data.file.clone_from(&used.name);
-        let card = match &self.device {
+        let device = self.device.open()?;
+        let card = match &device {
             Some(device) => Some(Card::new(device, self.precision, task, &config, kernel_cache().as_deref())?),
             None => None,
         };
@@ -122,13 +123,17 @@ impl Bench<'_> {
         let progress = Progress::new(&name, &config, task, Some(format!("{name}: ")), true);
         let mut watch = Watch { progress, limits: self.limits, halt: &halt, told: None };
         let mut training = Training::new(task, &config, &run, &mut watch)?;
-        let device = self.device.as_ref().map_or("processor", CudaDevice::name);
+        let (device, precision) = match &device {
+            Some(device) => (device.name(), self.precision),
+            None => ("processor", Precision::F32),
+        };
         if let Some(card) = card {
             training = training.on(card)?;
         }
         run.write("config.toml", config.to_toml().as_bytes())?;
         let parameters = training.parameters();
-        let mut sittings = Sittings::open(&run, self.sitting(device))?;
+        watch.progress.start(parameters, device);
+        let mut sittings = Sittings::open(&run, self.sitting(device, precision))?;
         let at_work = clock.begin();
         let outcome = training.run(&halt, &mut watch)?;
         sittings.count(outcome.seconds, at_work.share());
@@ -154,10 +159,10 @@ impl Bench<'_> {
         Ok(End::Finished(Box::new(record)))
     }
 
-    fn sitting(&self, device: &str) -> Sitting {
+    fn sitting(&self, device: &str, precision: Precision) -> Sitting {
         Sitting {
             device: device.to_owned(),
-            precision: if self.device.is_some() { self.precision.name() } else { "f32" }.to_owned(),
+            precision: precision.name().to_owned(),
             jobs: self.jobs,
             seconds: 0.0,
             device_seconds: 0.0,
@@ -191,8 +196,12 @@ impl Bench<'_> {
             _ => format!(", about {} left", minutes(left)),
         };
         eprintln!(
-            "{}-{}: test {:.4}{paper}, {} epochs of {:.2} s; {finished} of {all} runs done{left}",
-            record.cell, record.seed, record.last.test.paper, record.epochs, record.s_per_epoch
+            "{}-{}: test {:.4}{paper}, {} of {:.2} s; {finished} of {all} runs done{left}",
+            record.cell,
+            record.seed,
+            record.last.test.paper,
+            counted(record.epochs, "epoch"),
+            record.s_per_epoch
         );
     }
 }
