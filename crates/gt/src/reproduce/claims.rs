@@ -17,10 +17,12 @@ pub struct Claim {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
 pub enum Status {
+    #[serde(rename = "holds")]
     Holds,
+    #[serde(rename = "does not hold")]
     DoesNotHold,
+    #[serde(rename = "not enough records")]
     NotEnoughRecords,
 }
 

@@ -6,10 +6,11 @@ use super::page::{Entry, Grid, Page};
 
 pub fn page(page: &Page) -> String {
     let paragraphs = |text: &[String]| -> String {
-        text.iter().map(|paragraph| format!("<p class=\"quiet\">{}</p>\n", escape(paragraph))).collect()
+        text.iter().map(|paragraph| format!("<p>{}</p>\n", escape(paragraph))).collect()
     };
     let mut body = format!(
-        "<header>\n<p class=\"eyebrow\">Reproduction</p>\n<h1>{}</h1>\n{}</header>\n<main>\n",
+        "<header>\n<p class=\"eyebrow\">Reproduction</p>\n<h1>{}</h1>\n</header>\n<main>\n\
+         <section aria-label=\"Summary\">\n{}</section>\n",
         escape(page.title),
         paragraphs(&page.text)
     );

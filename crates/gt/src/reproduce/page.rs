@@ -160,7 +160,8 @@ impl Results<'_> {
         for record in self.records.values() {
             *hours.ours.entry(record.device()).or_default() += record.device_seconds / 3600.0;
             hours.runs += 1;
-            match self.paper.cell(&record.preset).and_then(|cell| cell.hours) {
+            // A second draw is no run of the paper's.
+            match self.paper.cell(&record.cell).and_then(|cell| cell.hours) {
                 Some(paper) => hours.paper += paper,
                 None => hours.not_printed += 1,
             }
@@ -305,7 +306,7 @@ impl Hours {
         }
         let but = match self.not_printed {
             0 => String::new(),
-            count => format!(" (without {count} of ours, whose hours it does not print)"),
+            count => format!(" (without {count} of ours, of which it prints none)"),
         };
         format!(
             "The {} took {}; the paper’s runs of the same cells took {:.1} h on GTX 1080 Ti cards{but}.",

@@ -120,6 +120,14 @@ mod tests {
     }
 
     #[test]
+    fn every_cell_of_tables_1_and_3_is_a_preset_of_its_own_name() {
+        let paper = Paper::new();
+        for cell in ["table1", "table3"].iter().flat_map(|table| paper.cells(Some(table))) {
+            assert_eq!(Preset::named(&cell.preset).map(|preset| preset.name()), Some(cell.preset));
+        }
+    }
+
+    #[test]
     fn a_name_means_itself_or_what_begins_with_it() {
         let mut cells = Paper::new().cells(None);
         cells.push(Cell::second_draw());

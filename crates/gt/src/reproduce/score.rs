@@ -59,12 +59,13 @@ impl Measure {
 
 /// Ours against the paper's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "lowercase")]
 pub enum Verdict {
     Reproduced,
     Better,
     Worse,
     Inconclusive,
+    #[serde(rename = "not run")]
     NotRun,
 }
 
