@@ -1,7 +1,7 @@
 //! `gt reproduce`
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, ensure};
@@ -138,6 +138,11 @@ impl Arguments {
         }
     }
 
+    /// Whether the results are kept apart from those of the paper's settings.
+    fn is_apart(&self) -> bool {
+        self.results.as_path() != Path::new(DEFAULT_RESULTS)
+    }
+
     fn chosen(&self, paper: &Paper) -> Result<Vec<Cell>> {
         let distinct: BTreeSet<u64> = self.seeds.iter().copied().collect();
         ensure!(distinct.len() == self.seeds.len(), "--seeds names a seed twice");
@@ -145,7 +150,7 @@ impl Arguments {
         ensure!(budget >= 0.0 && budget.is_finite(), "--budget {budget}: minutes are 0 or more");
         let own = !self.set.is_empty() || self.graphs.is_some();
         ensure!(
-            !own || self.results != PathBuf::from(DEFAULT_RESULTS),
+            !own || self.is_apart(),
             "records of other settings or data must not lie among the paper's: name a folder of their own by --results"
         );
         let cells = self.what.cells(paper);
@@ -171,8 +176,7 @@ impl Arguments {
         folder.prepare()?;
         let limits = Limits::new(interrupt(), self.budget.map(|minutes| Duration::from_secs_f64(60.0 * minutes)));
         let data_dir = self.data_dir.clone().unwrap_or_else(|| self.results.join("data"));
-        let any = self.results != PathBuf::from(DEFAULT_RESULTS);
-        let data = Data::new(self.zinc.clone(), data_dir, self.graphs.map(|graphs| graphs as usize), any);
+        let data = Data::new(self.zinc.clone(), data_dir, self.graphs.map(|graphs| graphs as usize), self.is_apart());
         let jobs = self.jobs.map_or(if device.is_some() { 4 } else { 1 }, usize::from);
         let begun = plan.jobs.iter().filter(|job| job.begun).count();
         let on = device.as_ref().map_or("the processor".to_owned(), |card: &CudaDevice| {
