@@ -200,6 +200,17 @@ fn a_record_tells_everything_about_its_run() {
 }
 
 #[test]
+fn a_run_is_what_gt_train_makes_of_the_preset() {
+    let place = Place::new();
+    let settings = format!("{} --set train.epochs=4", TINY.strip_prefix("--results r --zinc zinc.jsonl ").unwrap());
+    let trained = place.json(&format!("train --preset zinc-full-lappe-ln --seed 95 --data zinc.jsonl {settings}"));
+    place.done(&format!("reproduce table1 {TINY} --set train.epochs=4 --cell zinc-full-lappe-ln --seeds 95"));
+    let record = place.record("zinc-full-lappe-ln-95");
+    assert_eq!(record["last"], trained["last"]);
+    assert_eq!(record["parameters"], trained["params"]);
+}
+
+#[test]
 fn a_killed_run_goes_on_elsewhere_and_ends_with_the_same_weights() {
     let call = format!("reproduce table1 {TINY} {LONG}");
     let undisturbed = Place::new();

@@ -20,7 +20,7 @@ use crate::reproduce::page::{Results, counted};
 use crate::reproduce::paper::Paper;
 use crate::reproduce::plan::{Plan, choose};
 use crate::reproduce::record::Folder;
-use crate::reproduce::run::{Bench, Outcome};
+use crate::reproduce::run::{Outcome, Runner};
 
 /// Train the cells of the paper's tables, go on with what is unfinished, and put ours beside theirs.
 #[derive(Args)]
@@ -187,7 +187,7 @@ impl Arguments {
             counted(plan.jobs.len(), "run"),
             plan.done
         );
-        let bench = Bench {
+        let runner = Runner {
             folder,
             data: &data,
             paper,
@@ -203,7 +203,7 @@ impl Arguments {
             settings: self.set.clone(),
             keep_runs: self.keep_runs,
         };
-        let outcome = bench.run(&plan.jobs);
+        let outcome = runner.run(&plan.jobs);
         Ok((outcome, limits.interrupted()))
     }
 

@@ -27,7 +27,7 @@ const TELLING: Duration = Duration::from_secs(15);
 const SITTINGS: &str = "sittings.json";
 
 /// Everything that runs share.
-pub struct Bench<'a> {
+pub struct Runner<'a> {
     pub folder: &'a Folder,
     pub data: &'a Data,
     pub paper: &'a Paper,
@@ -60,22 +60,21 @@ enum End {
     Elsewhere,
 }
 
-impl Bench<'_> {
+impl Runner<'_> {
     /// Makes the runs, in their order, until all are made or the limits are reached. One that fails does not keep the others from being made.
     pub fn run(&self, jobs: &[Job]) -> Outcome {
-        let (queue, outcome) = (Mutex::new(jobs.iter()), Mutex::new(Outcome::default()));
-        let (clock, start) = (Clock::new(), Instant::now());
         let all: f64 = jobs.iter().map(|job| job.estimate).sum();
-        let done = Mutex::new(0.0);
+        let (queue, state) = (Mutex::new(jobs.iter()), Mutex::new((Outcome::default(), 0.0)));
+        let (clock, start) = (Clock::new(), Instant::now());
         let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
         let work = || {
             while let Some(job) = next() {
                 let end = if self.limits.reached() { Ok(End::Stopped) } else { guarded(|| self.one(job, &clock)) };
-                let mut outcome = outcome.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                let (outcome, done) = &mut *state;
                 match end {
                     Ok(End::Finished(record)) => {
                         outcome.finished.push(job.name());
-                        let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
                         *done += job.estimate;
                         let left = start.elapsed().as_secs_f64() * (all - *done) / *done;
                         self.tell(&record, outcome.finished.len(), jobs.len(), left);
@@ -94,7 +93,7 @@ impl Bench<'_> {
                 scope.spawn(work);
             });
         });
-        outcome.into_inner().unwrap_or_else(PoisonError::into_inner)
+        state.into_inner().unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// One run, from the beginning or from where it stands.
@@ -111,6 +110,9 @@ impl Bench<'_> {
             return Ok(End::Elsewhere);
         }
         let ready = self.data.ready(&job.cell, &job.config)?;
+        if self.limits.interrupted() {
+            return Ok(End::Stopped);
+        }
         let Ready { task, used } = &*ready;
         let mut config = job.config.clone();
         config.data.file.clone_from(&used.name);
