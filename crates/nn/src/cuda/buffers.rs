@@ -17,9 +17,6 @@ use crate::cpu::Edges;
 use crate::network::{Input, Jump, Network, Norm, Readout, Reads};
 use crate::parameters::{Affine, InputRegions, Parameters, Region};
 
-/// Partial gradients that every matrix is summed up from: enough to fill a card, few enough to be read again.
-pub(crate) const CHUNKS: usize = 16;
-
 /// Tiles whose results every block of the next kernel still merges by itself; with more of them, groups are merged in between.
 const MOST_ITEMS: usize = 192;
 /// Groups that there are then.
@@ -36,7 +33,7 @@ pub(crate) struct Flat {
     /// Transposes, packed likewise.
     pub(crate) backward: Pointer,
     pub(crate) gradient: Pointer,
-    /// `[CHUNKS, size]`
+    /// As many partial gradients as the program's shape says, `[.., size]`.
     pub(crate) chunks: Pointer,
     pub(crate) first: Pointer,
     pub(crate) second: Pointer,
@@ -117,7 +114,7 @@ impl Buffers {
         let layout = Parameters::new(network);
         let capacity = data.capacity(task.batch);
         let mut memory = Memory::new(stream);
-        let flat = flat(&mut memory, network, &layout, task.precision)?;
+        let flat = flat(&mut memory, network, &layout, task.precision, program.shape)?;
         let rows = match network.reads {
             Reads::Graphs(_) => capacity.graphs,
             Reads::Nodes => capacity.nodes,
@@ -442,7 +439,13 @@ fn linear(flat: &Flat, affine: Affine) -> abi::Linear {
     }
 }
 
-fn flat(memory: &mut Memory, network: &Network, layout: &Parameters, precision: Precision) -> Result<Flat> {
+fn flat(
+    memory: &mut Memory,
+    network: &Network,
+    layout: &Parameters,
+    precision: Precision,
+    shape: Shape,
+) -> Result<Flat> {
     let size = layout.size();
     let streams = if network.edge_stream { 2 } else { 1 };
     let sites = if network.norm == Norm::Batch { 2 * streams * network.layers } else { 0 };
@@ -462,7 +465,7 @@ fn flat(memory: &mut Memory, network: &Network, layout: &Parameters, precision: 
         forward: memory.zeros::<f32>(copies * size)?,
         backward: memory.zeros::<f32>(copies * size)?,
         gradient: memory.zeros::<f32>(size)?,
-        chunks: memory.zeros::<f32>(CHUNKS * size)?,
+        chunks: memory.zeros::<f32>(shape.chunks * size)?,
         first: memory.zeros::<f32>(size)?,
         second: memory.zeros::<f32>(size)?,
         places: memory.with(&places(layout, network.channels.padded_width(), precision))?,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaEvent, CudaStream, LaunchConfig, PushKernelArg};
 
 use super::abi;
-use super::buffers::{Buffers, CHUNKS, Layer};
+use super::buffers::{Buffers, Layer};
 use super::engine::CudaTask;
 use super::error::{CudaError, Result};
 use super::memory::at;
@@ -39,6 +39,7 @@ struct SharedMemory {
     join: usize,
     feed: usize,
     head: usize,
+    weigh: usize,
 }
 
 /// Launches a kernel: stream, program, name, grid, block, bytes of shared memory, arguments.
@@ -69,6 +70,8 @@ impl Launches {
             join: tiles(&[d, d]),
             feed: tiles(&[d, hidden.max(d)]),
             read: tiles(&[d]),
+            // Four sets of 32 rows of both factors, as in `weights.cu`.
+            weigh: 4 * 2 * 32 * (program.shape.unit + 8) * 4,
             head: 2 * HEAD_ROWS * widest.max(network.head_streams() * d) * 4,
         };
         let needs = [
@@ -82,6 +85,7 @@ impl Launches {
             ("enter_backward", shared.read),
             ("head_forward", shared.head),
             ("head_backward", shared.head),
+            ("weigh_gradients", shared.weigh),
         ];
         for (name, bytes) in needs {
             // Some bytes are taken by arrays of fixed size.
@@ -441,9 +445,9 @@ impl Launches {
             self.side,
             self.program,
             "weigh_gradients",
-            (units as u32, CHUNKS as u32, 1),
+            (units as u32, self.program.shape.chunks as u32, 1),
             (threads, 1, 1),
-            0,
+            self.shared.weigh,
             b.batch,
             jobs
         )?;
@@ -462,7 +466,7 @@ impl Launches {
                     stream,
                     self.program,
                     "embed_backward",
-                    (entries as u32, CHUNKS as u32, 1),
+                    (entries as u32, self.program.shape.chunks as u32, 1),
                     (32, INPUT_SLICES, 1),
                     0,
                     b.batch,
@@ -471,7 +475,7 @@ impl Launches {
                     edges,
                     g,
                     b.flat.size,
-                    CHUNKS as i32,
+                    self.program.shape.chunks as i32,
                     threshold,
                     scale
                 )?;
@@ -492,7 +496,7 @@ impl Launches {
             0,
             b.batch,
             flat.chunks,
-            CHUNKS as i32,
+            self.program.shape.chunks as i32,
             flat.size,
             flat.size as i32,
             flat.gradient,

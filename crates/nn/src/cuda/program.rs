@@ -47,14 +47,12 @@ pub(crate) struct Shape {
     pub(crate) parts: usize,
     /// Side of a block of a weight gradient.
     pub(crate) unit: usize,
+    /// Partial gradients that every matrix is summed up from.
+    pub(crate) chunks: usize,
 }
 
 /// Most threads of a block that works on rows, and most rows.
 const MOST: (usize, usize) = (768, 96);
-/// Rows of a tile where a processor has many of them.
-const MANY_ROWS: usize = 48;
-/// Bytes that a stage of the ring should not exceed.
-const STAGE: usize = 26 << 10;
 
 /// Nodes and edges that a batch usually has.
 #[derive(Clone, Copy, Debug)]
@@ -73,10 +71,10 @@ impl Usual {
 
 impl Shape {
     pub(crate) fn of(network: &Network, precision: Precision, device: &CudaDevice, usual: Usual) -> Self {
-        Self::with(network, precision, rows(network, device.processors, usual))
+        Self::with(network, precision, device.processors, usual)
     }
 
-    fn with(network: &Network, precision: Precision, rows: usize) -> Self {
+    fn with(network: &Network, precision: Precision, processors: usize, usual: Usual) -> Self {
         let d = network.channels.padded_width();
         let (terms, deep) = match precision {
             Precision::F32 => (2, d / 8),
@@ -84,7 +82,9 @@ impl Shape {
             Precision::Bf16 => (1, d / 16),
         };
         let step = 32 * d * terms;
-        let chunk = (1..=deep).rev().find(|&chunk| deep.is_multiple_of(chunk) && chunk * step <= STAGE).unwrap_or(1);
+        let edges = if network.edge_stream { usual.edges } else { 0 };
+        let (rows, stage) = tile(d, processors, usual.nodes, edges);
+        let chunk = (1..=deep).rev().find(|&chunk| deep.is_multiple_of(chunk) && chunk * step <= stage).unwrap_or(1);
         Self {
             d,
             heads: network.channels.padded_heads(),
@@ -96,6 +96,8 @@ impl Shape {
             // Nodes have three products to the edges' one.
             parts: if network.edge_stream { 3 } else { 1 },
             unit: if d <= 96 { d.max(32) } else { 64 },
+            // Enough to fill a card, few enough to be read again.
+            chunks: (usual.nodes.max(edges) >> 10).clamp(16, 48),
         }
     }
 
@@ -111,16 +113,17 @@ impl Shape {
     }
 }
 
-/// As few rows to a tile as there can be without more tiles than processors: each then has one, and reads the weights once. Where there are more in any case, tiles of which
-/// a processor works on several at a time.
-fn rows(network: &Network, processors: usize, usual: Usual) -> usize {
-    let d = network.channels.padded_width();
+/// Rows of a tile, and bytes that a stage of the ring of weights should not exceed.
+///
+/// As few rows as there can be without more tiles than processors: each then has one, and reads the weights once. Where there are more in any case, tiles of which a processor
+/// works on several at a time.
+fn tile(d: usize, processors: usize, nodes: usize, edges: usize) -> (usize, usize) {
     let most = (8 * MOST.0 / d).min(MOST.1).max(16) / 16 * 16;
-    let edges = if network.edge_stream { usual.edges } else { 0 };
-    (16..=most)
-        .step_by(16)
-        .find(|&rows| usual.nodes.div_ceil(rows) + edges.div_ceil(rows) <= processors)
-        .unwrap_or(MANY_ROWS.min(most))
+    let fits = |&rows: &usize| nodes.div_ceil(rows) + edges.div_ceil(rows) <= processors;
+    match (16..=most).step_by(16).find(fits) {
+        Some(rows) => (rows, 26 << 10),
+        None => (most.min(48), 9 << 10),
+    }
 }
 
 /// The compiler's options for a network.
@@ -339,7 +342,7 @@ mod tests {
         // Small and large tiles by turns.
         kinds.into_par_iter().enumerate().for_each(|(number, (network, precision, architecture))| {
             let usual = [Usual { nodes: 6_000, edges: 12_000 }, Usual { nodes: 100, edges: 200 }][number % 2];
-            let shape = Shape::with(network, precision, rows(network, 132, usual));
+            let shape = Shape::with(network, precision, 132, usual);
             let image = compile(&options(network, shape, precision, architecture)).unwrap();
             assert!(image.starts_with(b"\x7fELF"), "{architecture}");
         });
@@ -347,12 +350,11 @@ mod tests {
 
     #[test]
     fn tiles_are_as_small_as_the_processors_allow() {
-        let zinc = Network { edge_stream: true, ..Network::new(Channels::new(64, 8), 10) };
-        let rows_of = |network: &Network, nodes, edges| rows(network, 132, Usual { nodes, edges });
-        assert_eq!(rows_of(&zinc, 2_965, 6_382), 80);
-        assert_eq!(rows_of(&zinc, 100, 200), 16);
-        assert_eq!(rows_of(&zinc, 100_000, 200_000), 48);
-        assert_eq!(rows_of(&Network::new(Channels::new(80, 8), 10), 3_750, 140_000), 32);
-        assert_eq!(rows_of(&Network::new(Channels::new(512, 8), 1), 100_000, 0), 16);
+        let rows = |d, nodes, edges| tile(d, 132, nodes, edges).0;
+        assert_eq!(rows(64, 2_965, 6_382), 80);
+        assert_eq!(rows(64, 100, 200), 16);
+        assert_eq!(rows(64, 100_000, 200_000), 48);
+        assert_eq!(rows(80, 3_750, 0), 32);
+        assert_eq!(rows(512, 100_000, 0), 16);
     }
 }

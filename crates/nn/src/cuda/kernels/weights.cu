@@ -17,11 +17,16 @@ struct Jobs {
 };
 
 #define DEPTH 32             // rows at a time
+#define AHEAD 4              // sets of rows that are under way together
 #define SIDE (UNIT + 8)      // of a row in shared memory: no two lanes of a fragment meet in a bank
 #define UNIT_THREADS (UNIT * UNIT / 16)
-#define LOADS ((DEPTH * UNIT / 4 + UNIT_THREADS - 1) / UNIT_THREADS)  // UNIT / 4 divides the threads, so a thread always holds the same columns
 
-// Block (unit, chunk): UNIT x UNIT entries of one matrix. While one set of rows is multiplied, the next is on its way.
+// Copies sixteen bytes into shared memory, or zeroes.
+__device__ __forceinline__ void copy_or_zero(float* to, const float* from, bool real) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from), "r"(real ? 16 : 0) : "memory");
+}
+
+// Block (unit, chunk): UNIT x UNIT entries of one matrix. While one set of rows is multiplied, the next ones are on their way.
 extern "C" __global__ void __launch_bounds__(UNIT_THREADS) weigh_gradients(Batch b, Jobs jobs) {
   int number = 0;
   while (number + 1 < jobs.count && (int)blockIdx.x >= jobs.list[number + 1].first) number++;
@@ -33,43 +38,40 @@ extern "C" __global__ void __launch_bounds__(UNIT_THREADS) weigh_gradients(Batch
   const int per = ((rows + gridDim.y - 1) / gridDim.y + DEPTH - 1) / DEPTH * DEPTH;
   const int from = min(rows, chunk * per), to = min(rows, from + per);
   const int K = job.k, N = job.n;
-  __shared__ __align__(16) float as[DEPTH * SIDE], gs[DEPTH * SIDE];
-  float column = 0.f;
-  float4 x[LOADS], y[LOADS];
-  const int column4 = threadIdx.x % (UNIT / 4) * 4;
-  auto fetch = [&](int base) {
+  // A thread always copies the same four columns: UNIT / 4 rows are as many copies as there are threads.
+  const int c = threadIdx.x % (UNIT / 4) * 4, last = max(0, to - 1);
+  const float *a = job.a + (k0 + c < K ? k0 + c : 0), *dy = job.g + (n0 + c < N ? n0 + c : 0);
+  auto send = [&](int base, int stage) {
+    float *as = shared + stage * 2 * DEPTH * SIDE, *gs = as + DEPTH * SIDE;
 #pragma unroll
-    for (int i = 0; i < LOADS; i++) {
-      const int at = threadIdx.x + i * UNIT_THREADS, r = at / (UNIT / 4), c = at % (UNIT / 4) * 4;
-      x[i] = y[i] = make_float4(0.f, 0.f, 0.f, 0.f);
-      if (r < DEPTH && base + r < to) {
-        if (k0 + c < K) x[i] = *(const float4*)(job.a + (size_t)(base + r) * K + k0 + c);
-        if (n0 + c < N) y[i] = *(const float4*)(job.g + (size_t)(base + r) * N + n0 + c);
-      }
+    for (int i = 0; i < (DEPTH * UNIT / 4 + UNIT_THREADS - 1) / UNIT_THREADS; i++) {
+      const int r = threadIdx.x / (UNIT / 4) + i * (UNIT / 4), row = base + r;
+      if (DEPTH % (UNIT / 4) != 0 && r >= DEPTH) break;
+      copy_or_zero(as + r * SIDE + c, a + (size_t)min(row, last) * K, row < to && k0 + c < K);
+      copy_or_zero(gs + r * SIDE + c, dy + (size_t)min(row, last) * N, row < to && n0 + c < N);
     }
+    asm volatile("cp.async.commit_group;" ::: "memory");
   };
+#pragma unroll 1
+  for (int i = 0; i < AHEAD - 1; i++) send(from + i * DEPTH, i);
   // Tiles of 16 x 8: a warp takes one row of them, or a part of it.
   constexpr int TALL = UNIT / 16, WIDE = UNIT / 8, WARPS = UNIT_THREADS / 32, SHARE = WARPS / TALL > 0 ? WARPS / TALL : 1, EACH = (WIDE + SHARE - 1) / SHARE;
-  float sum[EACH][4] = {};
+  float sum[EACH][4] = {}, column = 0.f;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, ki = warp / SHARE * 16, ni = warp % SHARE * EACH * 8;
   const bool working = warp < TALL * SHARE;
-  const bool normal = NORM == 1 && site.stats && k0 + column4 < K;
-  const float4 one = make_float4(1.f, 1.f, 1.f, 1.f), zero = make_float4(0.f, 0.f, 0.f, 0.f);
-  const float4 scale = normal ? *(const float4*)(STAT(2) + k0 + column4) : one, shift = normal ? *(const float4*)(STAT(3) + k0 + column4) : zero;
-  fetch(from);
+  // A lane meets two columns of `a`. Rows past the end become the shift, times a gradient of zero.
+  const int first = k0 + ki + lane / 4;
+  const bool normal = NORM == 1 && site.stats;
+  const float scale0 = normal && first < K ? STAT(2)[first] : 1.f, shift0 = normal && first < K ? STAT(3)[first] : 0.f;
+  const float scale1 = normal && first + 8 < K ? STAT(2)[first + 8] : 1.f, shift1 = normal && first + 8 < K ? STAT(3)[first + 8] : 0.f;
+  int stage = 0;
+#pragma unroll 1
   for (int base = from; base < to; base += DEPTH) {
-#pragma unroll
-    for (int i = 0; i < LOADS; i++) {
-      const int at = threadIdx.x + i * UNIT_THREADS, r = at / (UNIT / 4), c = at % (UNIT / 4) * 4;
-      if (r < DEPTH) {
-        const bool real = base + r < to;
-        if (normal) x[i] = make_float4(x[i].x * scale.x + shift.x, x[i].y * scale.y + shift.y, x[i].z * scale.z + shift.z, x[i].w * scale.w + shift.w);
-        *(float4*)(as + r * SIDE + c) = real ? x[i] : zero;
-        *(float4*)(gs + r * SIDE + c) = y[i];
-      }
-    }
+    asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD - 2) : "memory");
     __syncthreads();
-    fetch(base + DEPTH);
+    send(base + (AHEAD - 1) * DEPTH, (stage + AHEAD - 1) % AHEAD);
+    const float *as = shared + stage * 2 * DEPTH * SIDE, *gs = as + DEPTH * SIDE;
+    stage = (stage + 1) % AHEAD;
     if (k0 == 0 && job.bias && threadIdx.x < UNIT)
 #pragma unroll
       for (int r = 0; r < DEPTH; r++) column += gs[r * SIDE + threadIdx.x];
@@ -77,7 +79,7 @@ extern "C" __global__ void __launch_bounds__(UNIT_THREADS) weigh_gradients(Batch
 #pragma unroll
       for (int r = 0; r < DEPTH; r += STEP) {
         u32 left[TERMS][4];
-        load_left(left, [&](int m, int kk) { return as[(r + kk) * SIDE + ki + m]; });
+        load_left(left, [&](int m, int kk) { return as[(r + kk) * SIDE + ki + m] * (m < 8 ? scale0 : scale1) + (m < 8 ? shift0 : shift1); });
 #pragma unroll
         for (int i = 0; i < EACH; i++)
           if (WIDE % EACH == 0 || ni + i * 8 < UNIT) {
@@ -86,7 +88,6 @@ extern "C" __global__ void __launch_bounds__(UNIT_THREADS) weigh_gradients(Batch
             multiply_all(sum[i], left, right);
           }
       }
-    __syncthreads();
   }
   float* weight = job.weight + chunk * jobs.stride;
   const int g = lane / 4, t = lane % 4 * 2;
