@@ -446,13 +446,7 @@ fn flat(memory: &mut Memory, network: &Network, layout: &Parameters, precision: 
     let size = layout.size();
     let streams = if network.edge_stream { 2 } else { 1 };
     let sites = if network.norm == Norm::Batch { 2 * streams * network.layers } else { 0 };
-    let idle = match layout.layers.last() {
-        Some(layer) if network.edge_stream && !network.last_edges_read() => {
-            let end = layout.head.first().map_or(size, |affine| affine.weight.offset);
-            (layer.edge.output.weight.offset, end)
-        }
-        _ => (size, size),
-    };
+    let idle = layout.idle(network);
     // In f32 what rounding to TF32 leaves is kept too.
     let copies = if precision == Precision::F32 { 2 } else { 1 };
     Ok(Flat {
@@ -468,7 +462,7 @@ fn flat(memory: &mut Memory, network: &Network, layout: &Parameters, precision: 
         places: memory.with(&places(layout, network.channels.padded_width(), precision))?,
         running: memory.zeros::<f32>(sites * 2 * network.channels.padded_width())?,
         sites,
-        idle,
+        idle: (idle.start, idle.end),
     })
 }
 
