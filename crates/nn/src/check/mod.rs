@@ -56,7 +56,10 @@ pub fn check(
     cache: Option<&Path>,
     mut tell: impl FnMut(CheckLine),
 ) -> Result<(), CudaError> {
-    let problems = problems::all();
+    let mut problems = problems::all();
+    if device.is_some() {
+        problems.retain(|problem| crate::cuda::supports(&problem.network));
+    }
     if let (Some(device), Some(cache)) = (device, cache) {
         problems
             .par_iter()

@@ -18,6 +18,7 @@ mod program;
 mod resident;
 
 pub use device::{CudaDevice, Precision};
+pub(crate) use engine::supports;
 pub use engine::{CudaEngine, CudaTask, Pass, PassResult};
 pub use error::CudaError;
 pub use labels::CudaLabels;
