@@ -113,12 +113,12 @@ fn other_kinds(molecules: &[(usize, usize)], communities: &[(usize, usize)]) -> 
     let on_nodes = |network| Network { reads: Reads::Nodes, ..network };
     let constant = Input { constant: true, ..Default::default() };
     let layered = |kind| Network { norm: Norm::Layer, residual: false, jump: Jump::Concat, ..of(kind, 16, 2, 2) };
-    let dropped = |kind| Network { dropout: 0.2, jump: Jump::Sum, ..of(kind, 12, 3, 2) };
+    let dropped = |kind| Network { dropout: 0.2, jump: Jump::Sum, ..of(kind, 24, 3, 2) };
     vec![
         problem("convolution, molecules", of(Convolution, 172, 1, 1), Loss::L1, molecules),
         problem("convolution, communities", on_nodes(of(Convolution, 172, 1, 6)), weighted, communities),
-        problem("additive attention, molecules", of(AdditiveAttention, 176, 8, 1), Loss::L1, molecules),
-        problem("additive attention, communities", on_nodes(of(AdditiveAttention, 176, 8, 6)), weighted, communities),
+        problem("additive, molecules", of(AdditiveAttention, 176, 8, 1), Loss::L1, molecules),
+        problem("additive, communities", on_nodes(of(AdditiveAttention, 176, 8, 6)), weighted, communities),
         problem("gated, molecules", of(Gated, 78, 1, 1), Loss::L1, molecules),
         problem(
             "gated, communities",
@@ -127,13 +127,15 @@ fn other_kinds(molecules: &[(usize, usize)], communities: &[(usize, usize)]) -> 
             communities,
         ),
         problem("convolution, layer norm, no residual", layered(Convolution), Loss::Mse, molecules),
-        problem("additive attention, layer norm, no residual", layered(AdditiveAttention), Loss::Mse, molecules),
+        problem("additive, layer norm, no residual", layered(AdditiveAttention), Loss::Mse, molecules),
         problem("gated, layer norm, no residual", layered(Gated), Loss::Mse, molecules),
         problem("convolution, dropout, layers added", dropped(Convolution), Loss::Mse, molecules),
-        problem("additive attention, dropout, layers added", dropped(AdditiveAttention), Loss::Mse, molecules),
+        problem("additive, dropout, layers added", dropped(AdditiveAttention), Loss::Mse, molecules),
         problem("gated, dropout, layers added", dropped(Gated), Loss::Mse, molecules),
+        problem("convolution, many graphs", of(Convolution, 172, 1, 1), Loss::L1, &molecules.repeat(40)),
+        problem("gated, many graphs", of(Gated, 78, 1, 1), Loss::L1, &molecules.repeat(40)),
         problem("gated, edges", Network { reads: Reads::Edges, ..of(Gated, 7, 1, 2) }, weighted, molecules),
-        problem("additive attention, many heads", of(AdditiveAttention, 40, 20, 1), Loss::L1, communities),
+        problem("additive, many heads", of(AdditiveAttention, 40, 20, 1), Loss::L1, communities),
     ]
 }
 
