@@ -213,7 +213,7 @@ fn equations_hold_on_three_nodes() {
     let shape = Shape::new(3, &ends.map(|(s, t)| (s as u32, t as u32)));
     for kind in KINDS {
         let network = Network { layers: 1, norm: Norm::None, reads: Reads::Nodes, ..network_of(kind, 3, 3) };
-        let batch = batch(&network, &[shape.clone()], Loss::Mse, 0.0, 5);
+        let batch = batch(&network, std::slice::from_ref(&shape), Loss::Mse, 0.0, 5);
         let mut engine = Engine::<f64>::new(network, Isa::Portable);
         fill(&mut engine, 7);
         train(&mut engine, &batch);
