@@ -62,6 +62,7 @@ impl PublishedSet {
         config.model.kind = kind;
         config.model.layers = 16;
         config.model.width = width;
+        config.model.heads = if kind.has_heads() { 8 } else { 1 };
         config.model.edges = None;
         if kind == Kind::GatedGcn && self == PublishedSet::Cluster {
             config.model.encoding_size = 20;
