@@ -56,10 +56,7 @@ pub fn check(
     cache: Option<&Path>,
     mut tell: impl FnMut(CheckLine),
 ) -> Result<(), CudaError> {
-    let mut problems = problems::all();
-    if device.is_some() {
-        problems.retain(|problem| crate::cuda::supports(&problem.network));
-    }
+    let problems = problems::all();
     if let (Some(device), Some(cache)) = (device, cache) {
         problems
             .par_iter()

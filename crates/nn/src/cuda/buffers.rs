@@ -1,5 +1,7 @@
 //! Everything that lies on the card for one network: flat arrays of parameters, buffers for the largest batch, and the kernels' structures that point into them.
 
+mod message;
+
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
@@ -14,8 +16,10 @@ use super::program::{Program, Shape};
 use super::resident::{Capacity, ResidentData};
 use crate::Stream;
 use crate::cpu::Edges;
-use crate::network::{Input, Jump, Network, Norm, Readout, Reads};
+use crate::network::{Input, Jump, LayerKind, Network, Norm, Readout, Reads};
 use crate::parameters::{Affine, InputRegions, Parameters, Region};
+
+pub(crate) use message::MessageLayer;
 
 /// Partial gradients that every matrix is summed up from: enough to fill a card, few enough to be read again.
 pub(crate) const CHUNKS: usize = 16;
@@ -89,6 +93,8 @@ pub(crate) struct Buffers {
     /// Input of the first layer.
     pub(crate) embedded: [Pointer; 2],
     pub(crate) layers: Vec<Layer>,
+    /// Those of another kind than attention, instead.
+    pub(crate) messages: Vec<MessageLayer>,
     /// All normalisations, on the device, and how many.
     pub(crate) sites: (Pointer, usize),
     pub(crate) head: abi::Head,
@@ -137,6 +143,7 @@ impl Buffers {
             input,
             embedded,
             layers: Vec::new(),
+            messages: Vec::new(),
             sites: (0, 0),
             head: abi::Head::default(),
             head_jobs: abi::Jobs::default(),
@@ -153,8 +160,18 @@ impl Buffers {
             memory,
         };
         buffers.head(network, &layout, program.shape)?;
-        buffers.layers(network, &layout, program.shape)?;
+        match network.kind {
+            LayerKind::Attention => buffers.layers(network, &layout, program.shape)?,
+            _ => buffers.messages(network, &layout, program.shape)?,
+        }
         Ok(buffers)
+    }
+
+    /// Gradients of the embedded nodes and edges, after the way back.
+    pub(crate) fn dembedded(&self) -> [Pointer; 2] {
+        let of_layers = self.layers.first().map(|layer| [layer.streams.node.dout, layer.streams.edge.dout]);
+        let of_messages = self.messages.first().map(|layer| [layer.message.node.g, layer.message.edge.g]);
+        of_layers.or(of_messages).unwrap_or_default()
     }
 
     /// Chunk 0 of a region's gradient.

@@ -16,7 +16,7 @@ use super::program::Program;
 use super::resident::ResidentData;
 use crate::cpu::{Adam, Engine};
 use crate::loss::Loss;
-use crate::network::{LayerKind, Network, Norm, Reads};
+use crate::network::{Network, Norm, Reads};
 
 /// What a network is run for.
 #[derive(Clone, Debug)]
@@ -275,17 +275,9 @@ impl CudaEngine {
     }
 }
 
-/// Whether a card can run a network.
-pub(crate) fn supports(network: &Network) -> bool {
-    check(network).is_ok()
-}
-
 /// What only the processor does.
 fn check(network: &Network) -> Result<()> {
     let lacking = |what: &str| Err(CudaError::Unsupported(what.into()));
-    if network.kind != LayerKind::Attention {
-        return lacking("a model of another kind than the transformer (model.kind)");
-    }
     if network.reads == Reads::Products {
         return lacking("a model that reads products of nodes (model.pairs)");
     }

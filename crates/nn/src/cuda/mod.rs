@@ -18,7 +18,6 @@ mod program;
 mod resident;
 
 pub use device::{CudaDevice, Precision};
-pub(crate) use engine::supports;
 pub use engine::{CudaEngine, CudaTask, Pass, PassResult};
 pub use error::CudaError;
 pub use labels::CudaLabels;
