@@ -75,7 +75,7 @@ impl Launches {
             join: tiles(&[d, d]),
             feed: tiles(&[d, hidden.max(d)]),
             read: tiles(&[d]),
-            message: tiles(&[if network.kind == LayerKind::Gated { 4 * d } else { d }]),
+            message: tiles(&[d, if network.kind == LayerKind::Gated { 4 * d } else { d }]),
             head: 2 * HEAD_ROWS * widest.max(network.head_streams() * d) * 4,
         };
         let needs = [
@@ -90,16 +90,20 @@ impl Launches {
             ("head_forward", shared.head),
             ("head_backward", shared.head),
         ];
-        let message_needs = [
-            ("message_project", shared.read),
-            ("message_measure", shared.read),
-            ("message_activate", shared.read),
-            ("message_activate_backward", shared.read),
-            ("message_unnormalise", shared.join),
-            ("message_project_backward", shared.message),
-        ];
-        let message_needs = if network.kind == LayerKind::Attention { &[][..] } else { &message_needs };
-        for &(name, bytes) in needs.iter().chain(message_needs) {
+        let mut needs = needs.to_vec();
+        if network.kind != LayerKind::Attention {
+            needs.extend([
+                ("message_project", shared.join),
+                ("message_measure", shared.read),
+                ("message_activate", shared.read),
+                ("message_activate_backward", shared.join),
+                ("message_project_backward", shared.message),
+            ]);
+        }
+        if matches!(network.kind, LayerKind::AdditiveAttention | LayerKind::Gated) {
+            needs.push(("message_unnormalise", shared.join));
+        }
+        for (name, bytes) in needs {
             // Some bytes are taken by arrays of fixed size.
             if bytes + (32 << 10) > limit {
                 return Err(CudaError::Unsupported(format!("a model this wide ({bytes} bytes of shared memory)")));

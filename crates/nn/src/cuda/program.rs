@@ -250,16 +250,14 @@ fn message_kernels(kind: LayerKind) -> Vec<&'static str> {
         "message_project",
         "message_measure",
         "message_activate",
-        "message_enter",
         "message_activate_backward",
-        "message_unnormalise",
         "message_project_backward",
     ];
     let own: &[&str] = match kind {
         LayerKind::Attention => return Vec::new(),
         LayerKind::Convolution => &["message_return"],
-        LayerKind::AdditiveAttention => &["message_logits", "message_into", "message_out", "message_vectors"],
-        LayerKind::Gated => &["message_into", "message_out"],
+        LayerKind::AdditiveAttention => &["message_into", "message_out", "message_unnormalise", "message_vectors"],
+        LayerKind::Gated => &["message_into", "message_out", "message_unnormalise"],
     };
     [&all[..], own].concat()
 }

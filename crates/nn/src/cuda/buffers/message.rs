@@ -36,16 +36,16 @@ impl Buffers {
         let mut back = Vec::new();
         for _ in 0..2 {
             let dx = [self.memory.zeros::<f32>(nodes * d)?, self.memory.zeros::<f32>(edges * d)?];
-            back.push((dx, self.memory.zeros::<f32>(nodes * projected)?));
+            let dprojected = self.memory.zeros::<f32>(nodes * projected)?;
+            back.push((dx, dprojected, self.memory.zeros::<f32>(nodes * 2 * heads)?));
         }
-        let dlogits = self.memory.zeros::<f32>(nodes * 2 * heads)?;
         let dt = self.memory.zeros::<f32>(self.capacity.edges * heads)?;
         let mut h = self.embedded;
         let mut sites = Vec::new();
         for index in 0..network.layers {
             let regions = &layout.layers[index];
             let reads_edges = index + 1 < network.layers || network.last_edges_read();
-            let (dx, dprojected) = back[index % 2];
+            let (dx, dprojected, dlogits) = back[index % 2];
             let mut halves = [abi::MessageHalf::default(); 2];
             let affines = [regions.message.node, regions.message.edge];
             for (which, (half, stream)) in halves.iter_mut().zip([Stream::Node, Stream::Edge]).enumerate().take(streams)

@@ -1,10 +1,11 @@
 // Layers of other kinds than attention (KIND: 1 convolution, 2 additive attention, 3 gated; see cpu/message). All compute some x from the layer's input h, then
 // h + act(norm(x)); a block takes a tile of ROWS rows of one stream, or a warp takes a node and its edges.
 //
-//   convolution:         gather m, project x = m W + b
-//   additive attention:  project z = h W, logits, attend x
-//   gated:               project A, B, D, E = h W + b and C = e W + b, gate x and the edges' gates
-//   all:                 measure x, activate
+//   convolution:         gather m; project x = m W + b; activate
+//   additive attention:  project z = h W, and logits; attend x; measure x
+//   gated:               project A, B, D, E = h W + b and C = e W + b; gate x and the edges' gates; measure both
+//
+// Where a layer begins with a projection, it first activates what the layer below left; `activate` is then for the last one. Likewise going back.
 
 #if KIND > 0
 
@@ -115,15 +116,6 @@ __device__ __forceinline__ float leaky(float t) { return fmaxf(t, LEAK * t); }
 
 __device__ __forceinline__ const float* half_row(const float* rows, int node, int half) { return rows + (size_t)(2 * node + half) * HEADS; }
 __device__ __forceinline__ float* half_row(float* rows, int node, int half) { return rows + (size_t)(2 * node + half) * HEADS; }
-
-// What every node adds to the logits of its edges.
-extern "C" __global__ void __launch_bounds__(128) message_logits(Batch b, Message m) {
-  const int node = own_node();
-  if (node >= b.control->nodes) return;
-  const Lane z = lane_of(m.node.projected + (size_t)node * D);
-#pragma unroll
-  for (int half = 0; half < 2; half++) put_heads(head_dots(z, lane_of(m.vectors + half * D), m.single), half_row(m.logits, node, half));
-}
 
 extern "C" __global__ void __launch_bounds__(128) message_forward(Batch b, Message m) {
   const int node = own_node();
@@ -388,47 +380,14 @@ __device__ __forceinline__ Tile message_tile(const Batch& b, const Message& m) {
   return t;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) message_project(Batch b, Message m) {
-  const Tile t = message_tile(b, m);
-  if (t.idle) return;
-  float* a = tiles_memory();
-#if KIND == 3
-  if (t.edges) {
-    Weights<D, D> weights(m.edge.linear.weight);
-    load<D>(m.edge.h, a, t.row0, t.rows);
-    weights.product<D, D>(a, bias_of(m.edge.linear), [&](int r, int p, float2 v, float2 bias) { put_row<D>(m.edge.x, t, r, p, make_float2(v.x + bias.x, v.y + bias.y)); });
-    return;
-  }
-#endif
-  Weights<D, PROJECTED> weights(m.node.linear.weight);
-  load<D>(KIND == 1 ? m.node.projected : m.node.h, a, t.row0, t.rows);
-  float* to = KIND == 1 ? m.node.x : m.node.projected;
-#if KIND == 2
-  weights.product<D, PROJECTED>(a, nothing_else(), [&](int r, int p, float2 v, float2) { put_row<PROJECTED>(to, t, r, p, v); });
-#else
-  weights.product<D, PROJECTED>(a, bias_of(m.node.linear), [&](int r, int p, float2 v, float2 bias) { put_row<PROJECTED>(to, t, r, p, make_float2(v.x + bias.x, v.y + bias.y)); });
-#endif
-}
-
-// What the normalisation needs of x.
-extern "C" __global__ void __launch_bounds__(THREADS) message_measure(Batch b, Message m) {
-  const Tile t = message_tile(b, m);
-  if (t.idle) return;
-  const MessageHalf& h = t.edges ? m.edge : m.node;
-  float* tile = tiles_memory();
-  load<D>(h.x, tile, t.row0, t.rows);
-  __syncthreads();
-  add_statistics(h.norm, tile, t.number, t.row0, t.rows, b.control->train);
-}
+__device__ __forceinline__ const MessageHalf& half_of(const Message& m, const Tile& t) { return t.edges ? m.edge : m.node; }
 
 __device__ __forceinline__ float activated(float y) { return y > 0.f ? y : KIND == 2 ? __expf(y) - 1.f : 0.f; }
 __device__ __forceinline__ float slope(float y) { return y > 0.f ? 1.f : KIND == 2 ? __expf(y) : 0.f; }
 
-extern "C" __global__ void __launch_bounds__(THREADS) message_activate(Batch b, Message m) {
-  const Tile t = message_tile(b, m);
-  if (t.idle) return;
-  const MessageHalf& h = t.edges ? m.edge : m.node;
-  float* y = tiles_memory();
+// A layer's output, into a tile and into device memory.
+__device__ void activate(const Batch& b, const Message& m, const Tile& t, float* y) {
+  const MessageHalf& h = half_of(m, t);
   const bool train = b.control->train;
   load_normalised(h.x, h.norm, t.number == 0, t.row0, t.rows, train, y);
   const u64 key = dropout_key(b.control, h.dropped);
@@ -439,55 +398,128 @@ extern "C" __global__ void __launch_bounds__(THREADS) message_activate(Batch b, 
     float v = activated(y[r * PADDED(D) + p]);
     if (RESIDUAL) v += h.h[place];
     if (DROPOUT && train) v *= kept_stream(key, row, p, m.threshold, m.scale);
-    h.out[place] = v;
+    h.out[place] = y[r * PADDED(D) + p] = v;
   }
+  __syncthreads();
 }
 
-// The last layer's output gets what the head passes back.
-extern "C" __global__ void message_enter(Batch b, float* g, int edges, const float* dsource, int stride) {
-  const size_t all = (size_t)(edges ? b.control->edges : b.control->nodes) * D;
-  for (size_t at = (size_t)blockIdx.x * blockDim.x + threadIdx.x; at < all; at += (size_t)gridDim.x * blockDim.x) g[at] = dsource ? dsource[at / D * stride + at % D] : 0.f;
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS) message_activate_backward(Batch b, Message m) {
-  const Tile t = message_tile(b, m);
-  if (t.idle) return;
-  const MessageHalf& h = t.edges ? m.edge : m.node;
-  float* y = tiles_memory();
-  // `message_activate` has settled the statistics.
+// The gradient of the normalised x, and what the normalisation needs of it, from that of the output: in the tile `g` and, unless it is new, in device memory.
+__device__ void activate_backward(const Batch& b, const Message& m, const Tile& t, float* g, float* y) {
+  const MessageHalf& h = half_of(m, t);
+  // `activate` has settled the statistics.
   put_normalised(fetch(h.x, t.row0, t.rows), h.norm, h.norm.stats + 2 * D, t.row0, t.rows, y);
   const u64 key = dropout_key(b.control, h.dropped);
   for (int at = threadIdx.x; at < ROWS * D; at += THREADS) {
     const int r = at / D, p = at % D, row = t.row0 + r;
     if (row >= t.rows) continue;
     const size_t place = (size_t)row * D + p;
-    float g = h.g[place];
-    if (DROPOUT) h.g[place] = g *= kept_stream(key, row, p, m.threshold, m.scale);
-    float* own = y + r * PADDED(D) + p;
-    h.dy[place] = *own = g * slope(*own);
+    float v = g[r * PADDED(D) + p];
+    if (DROPOUT) v *= kept_stream(key, row, p, m.threshold, m.scale);
+    h.g[place] = v;
+    h.dy[place] = y[r * PADDED(D) + p] = v * slope(y[r * PADDED(D) + p]);
   }
   __syncthreads();
   if (NORM == 1) add_gradient_sums(h.norm, y, h.x, t.number, t.row0, t.rows);
 }
 
+// `below` is the layer before, unless this is the first.
+extern "C" __global__ void __launch_bounds__(THREADS) message_project(Batch b, Message m, Message below, int first) {
+  const Tile t = message_tile(b, m);
+  if (t.idle) return;
+  const MessageHalf& h = half_of(m, t);
+  float *a = tiles_memory(), *out = a + ROWS * PADDED(D);
+  const auto begin = [&] {
+    if (KIND == 1) load<D>(h.projected, a, t.row0, t.rows);
+    else if (first) load<D>(h.h, a, t.row0, t.rows);
+    else activate(b, below, t, a);
+  };
+#if KIND == 3
+  if (t.edges) {
+    Weights<D, D> weights(h.linear.weight);
+    begin();
+    weights.product<D, D>(a, bias_of(h.linear), [&](int r, int p, float2 v, float2 bias) { put_row<D>(h.x, t, r, p, make_float2(v.x + bias.x, v.y + bias.y)); });
+    return;
+  }
+#endif
+  Weights<D, PROJECTED> weights(h.linear.weight);
+  begin();
+#if KIND == 3
+  weights.product<D, PROJECTED>(a, bias_of(h.linear), [&](int r, int p, float2 v, float2 bias) { put_row<PROJECTED>(h.projected, t, r, p, make_float2(v.x + bias.x, v.y + bias.y)); });
+#elif KIND == 1
+  weights.product<D, D>(a, bias_of(h.linear), [&](int r, int p, float2 v, float2 bias) {
+    v = make_float2(v.x + bias.x, v.y + bias.y);
+    *(float2*)(out + r * PADDED(D) + p) = v;
+    put_row<D>(h.x, t, r, p, v);
+  });
+  __syncthreads();
+  add_statistics(h.norm, out, t.number, t.row0, t.rows, b.control->train);
+#else
+  weights.product<D, D>(a, nothing_else(), [&](int r, int p, float2 v, float2) {
+    *(float2*)(out + r * PADDED(D) + p) = v;
+    put_row<D>(h.projected, t, r, p, v);
+  });
+  __syncthreads();
+  // What every node adds to the logits of its edges.
+  for (int r = threadIdx.x / 32; r < ROWS && t.row0 + r < t.rows; r += THREADS / 32) {
+    const Lane z = lane_of(out + r * PADDED(D));
+#pragma unroll
+    for (int half = 0; half < 2; half++) put_heads(head_dots(z, lane_of(m.vectors + half * D), m.single), half_row(m.logits, t.row0 + r, half));
+  }
+#endif
+}
+
+// What the normalisation needs of x.
+extern "C" __global__ void __launch_bounds__(THREADS) message_measure(Batch b, Message m) {
+  const Tile t = message_tile(b, m);
+  if (t.idle) return;
+  const MessageHalf& h = half_of(m, t);
+  float* tile = tiles_memory();
+  load<D>(h.x, tile, t.row0, t.rows);
+  __syncthreads();
+  add_statistics(h.norm, tile, t.number, t.row0, t.rows, b.control->train);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) message_activate(Batch b, Message m) {
+  const Tile t = message_tile(b, m);
+  if (!t.idle) activate(b, m, t, tiles_memory());
+}
+
+// Of the last layer what the head passes back, to the stream that it reads; of others what is there.
+extern "C" __global__ void __launch_bounds__(THREADS) message_activate_backward(Batch b, Message m, const float* dsource, int stride, int of_edges, int last) {
+  const Tile t = message_tile(b, m);
+  if (t.idle) return;
+  float *g = tiles_memory(), *y = g + ROWS * PADDED(D);
+  const float* from = !last ? half_of(m, t).g : t.edges == (bool)of_edges ? dsource : nullptr;
+  const int width = last ? stride : D;
+  for (int at = threadIdx.x; at < ROWS * D; at += THREADS) {
+    const int r = at / D, p = at % D;
+    g[r * PADDED(D) + p] = from && t.row0 + r < t.rows ? from[(size_t)(t.row0 + r) * width + p] : 0.f;
+  }
+  __syncthreads();
+  activate_backward(b, m, t, g, y);
+}
+
+#if KIND > 1
 // The gradient of x.
 extern "C" __global__ void __launch_bounds__(THREADS) message_unnormalise(Batch b, Message m) {
   const Tile t = message_tile(b, m);
   if (t.idle) return;
-  const MessageHalf& h = t.edges ? m.edge : m.node;
+  const MessageHalf& h = half_of(m, t);
   float *g = tiles_memory(), *other = g + ROWS * PADDED(D);
   load_backward(h.norm, h.dy, h.x, t.number, t.row0, t.rows, g, other);
   store<D>(g, h.dx, t.row0, t.rows);
 }
+#endif
 
-extern "C" __global__ void __launch_bounds__(THREADS) message_project_backward(Batch b, Message m) {
+extern "C" __global__ void __launch_bounds__(THREADS) message_project_backward(Batch b, Message m, Message below, int first) {
   const Tile t = message_tile(b, m);
   if (t.idle) return;
-  const MessageHalf& h = t.edges ? m.edge : m.node;
-  float* a = tiles_memory();
+  const MessageHalf& h = half_of(m, t);
+  float *out = tiles_memory(), *a = out + ROWS * PADDED(D);
 #if KIND == 1
   Weights<D, D> weights(h.linear.transposed);
-  load<D>(h.dx, a, t.row0, t.rows);
+  load_backward(h.norm, h.dy, h.x, t.number, t.row0, t.rows, a, out);
+  store<D>(a, h.dx, t.row0, t.rows);
   weights.product<D, D>(a, nothing_else(), [&](int r, int p, float2 v, float2) { put_row<D>(h.dprojected, t, r, p, v); });
 #else
   // What the residual and the head bring.
@@ -499,18 +531,22 @@ extern "C" __global__ void __launch_bounds__(THREADS) message_project_backward(B
     const float2 y = h.jump ? *(const float2*)(h.jump + row * h.jump_stride + p) : zero;
     return make_float2(x.x + y.x, x.y + y.y);
   };
-  const auto add = [&](int r, int p, float2 v, float2 other) { put_row<D>(h.g, t, r, p, make_float2(v.x + other.x, v.y + other.y)); };
-#if KIND == 3
-  if (t.edges) {
+  const auto add = [&](int r, int p, float2 v, float2 other) {
+    v = make_float2(v.x + other.x, v.y + other.y);
+    *(float2*)(out + r * PADDED(D) + p) = v;
+    if (first) put_row<D>(h.g, t, r, p, v);
+  };
+  if (KIND == 3 && t.edges) {
     Weights<D, D> weights(h.linear.transposed);
     load<D>(h.dx, a, t.row0, t.rows);
     weights.product<D, D>(a, others, add);
-    return;
+  } else {
+    Weights<PROJECTED, D> weights(h.linear.transposed);
+    load<PROJECTED>(h.dprojected, a, t.row0, t.rows);
+    weights.product<PROJECTED, D>(a, others, add);
   }
-#endif
-  Weights<PROJECTED, D> weights(h.linear.transposed);
-  load<PROJECTED>(h.dprojected, a, t.row0, t.rows);
-  weights.product<PROJECTED, D>(a, others, add);
+  __syncthreads();
+  if (!first) activate_backward(b, below, t, out, a);
 #endif
 }
 

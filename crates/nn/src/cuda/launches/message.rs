@@ -2,7 +2,7 @@
 
 use cudarc::driver::{CudaEvent, LaunchConfig, PushKernelArg};
 
-use super::{Launches, PLAIN, launch};
+use super::{Launches, launch};
 use crate::cpu::source_width;
 use crate::cuda::abi;
 use crate::cuda::buffers::{Buffers, CHUNKS, MessageLayer};
@@ -19,41 +19,56 @@ impl Launches {
         ((b.capacity.nodes as u32).div_ceil(4).max(1), 1, 1)
     }
 
+    /// Whether a layer begins with a projection, which activates what the layer below left.
+    fn projects_first(&self) -> bool {
+        self.network.kind != LayerKind::Convolution
+    }
+
     pub(super) fn messages(&self, b: &Buffers, train: bool) -> Result<()> {
+        let last = b.messages.len().saturating_sub(1);
         for (index, layer) in b.messages.iter().enumerate() {
-            // In inference nobody may read the last layer's edges.
-            let edges = train || index + 1 < b.messages.len() || self.network.last_edges_read();
-            self.message(b, layer.message, edges, train)?;
-            if self.network.head_reads(index + 1) {
-                self.read_message(b, &layer.message, index)?;
+            let below = index.checked_sub(1).map(|below| &b.messages[below].message);
+            self.message(b, layer.message, below, train)?;
+            if self.projects_first() {
+                if let Some(below) = below {
+                    self.read_message(b, below, index - 1)?;
+                }
+            }
+            if !self.projects_first() || index == last {
+                // In inference nobody may read the last layer's edges.
+                let edges = train || index < last || self.network.last_edges_read();
+                let (grid, m) = (self.grid(b, edges), layer.message);
+                let Self { stream, program, shared, .. } = self;
+                launch!(stream, program, "message_activate", grid, self.threads(), shared.read, b.batch, m)?;
+                self.read_message(b, &m, index)?;
             }
         }
         Ok(())
     }
 
-    fn message(&self, b: &Buffers, m: abi::Message, edges: bool, train: bool) -> Result<()> {
+    fn message(&self, b: &Buffers, m: abi::Message, below: Option<&abi::Message>, train: bool) -> Result<()> {
         let Self { stream, program, shared, .. } = self;
         let (grid, nodes, threads) = (self.grid(b, true), self.nodes(b), self.threads());
-        let kind = self.network.kind;
-        if kind == LayerKind::Convolution {
+        let (lower, first) = (below.copied().unwrap_or_default(), i32::from(below.is_none()));
+        let measured = train && self.network.norm == Norm::Batch;
+        if self.projects_first() {
+            launch!(stream, program, "message_project", grid, threads, shared.join, b.batch, m, lower, first)?;
             launch!(stream, program, "message_forward", nodes, (128, 1, 1), 0, b.batch, m)?;
-        }
-        launch!(stream, program, "message_project", grid, threads, shared.read, b.batch, m)?;
-        if kind == LayerKind::AdditiveAttention {
-            launch!(stream, program, "message_logits", nodes, (128, 1, 1), 0, b.batch, m)?;
-        }
-        if kind != LayerKind::Convolution {
+            if measured {
+                launch!(stream, program, "message_measure", grid, threads, shared.read, b.batch, m)?;
+            }
+        } else {
             launch!(stream, program, "message_forward", nodes, (128, 1, 1), 0, b.batch, m)?;
+            launch!(stream, program, "message_project", grid, threads, shared.join, b.batch, m, lower, first)?;
         }
-        if train && self.network.norm == Norm::Batch {
-            launch!(stream, program, "message_measure", grid, threads, shared.read, b.batch, m)?;
-            self.merge(b, [m.node.norm, m.edge.norm], false)?;
-        }
-        launch!(stream, program, "message_activate", self.grid(b, edges), threads, shared.read, b.batch, m)
+        if measured { self.merge(b, [m.node.norm, m.edge.norm], false) } else { Ok(()) }
     }
 
-    /// Puts a layer's output among the rows that the head reads.
+    /// Puts a layer's output among the rows that the head reads, if it reads them.
     fn read_message(&self, b: &Buffers, m: &abi::Message, index: usize) -> Result<()> {
+        if !self.network.head_reads(index + 1) {
+            return Ok(());
+        }
         let shape = self.program.shape;
         let edges = self.network.reads == Reads::Edges;
         let (out, rows) = if edges { (m.edge.out, b.capacity.edges) } else { (m.node.out, b.capacity.nodes) };
@@ -82,61 +97,75 @@ impl Launches {
 
     /// Back through all layers, from the gradient of what the head read.
     pub(super) fn messages_backward(&self, b: &Buffers) -> Result<()> {
-        let network = &self.network;
-        let Some(last) = b.messages.last() else { return Ok(()) };
-        let column = if network.jump == Jump::Concat { (network.layers - 1) * self.program.shape.d } else { 0 };
-        let dsource = at::<f32>(b.dsource, column);
-        let on_edges = network.reads == Reads::Edges;
-        // Where edges are read, nothing comes back through the last layer's nodes.
-        self.enter_message(b, last.message.node.g, false, if on_edges { 0 } else { dsource })?;
-        if on_edges {
-            self.enter_message(b, last.message.edge.g, true, dsource)?;
-        }
         let mut done: Vec<CudaEvent> = Vec::new();
         for (index, layer) in b.messages.iter().enumerate().rev() {
             // The set of gradients that this layer writes is still read by the weights of the layer two above.
             if let Some(event) = done.iter().rev().nth(1) {
                 self.stream.wait(event)?;
             }
-            let edges = index + 1 < b.messages.len() || network.last_edges_read();
-            self.message_backward(b, layer, edges)?;
-            done.push(self.weigh(b, layer.jobs, layer.units)?);
+            self.message_backward(b, index)?;
+            let weighed = self.weigh(b, layer.jobs, layer.units)?;
+            done.push(if layer.dvectors == 0 { weighed } else { self.weigh_vectors(b, layer)? });
         }
         Ok(())
     }
 
-    fn enter_message(&self, b: &Buffers, g: abi::Pointer, edges: bool, dsource: abi::Pointer) -> Result<()> {
-        let rows = if edges { b.capacity.edges } else { b.capacity.nodes };
-        let grid = ((rows * self.program.shape.d).div_ceil(PLAIN as usize).clamp(1, 1 << 16) as u32, 1, 1);
-        let stride = source_width(&self.network) as i32;
-        let edges = i32::from(edges);
-        launch!(self.stream, self.program, "message_enter", grid, (PLAIN, 1, 1), 0, b.batch, g, edges, dsource, stride)
-    }
-
-    fn message_backward(&self, b: &Buffers, layer: &MessageLayer, edges: bool) -> Result<()> {
-        let Self { stream, program, shared, .. } = self;
-        let m = layer.message;
+    fn message_backward(&self, b: &Buffers, index: usize) -> Result<()> {
+        let Self { stream, program, shared, network, .. } = self;
+        let m = b.messages[index].message;
+        let last = index + 1 == b.messages.len();
+        let edges = !last || network.last_edges_read();
         let (grid, nodes, threads) = (self.grid(b, edges), self.nodes(b), self.threads());
-        launch!(stream, program, "message_activate_backward", grid, threads, shared.read, b.batch, m)?;
-        if self.network.norm == Norm::Batch {
+        if last || !self.projects_first() {
+            self.activate_backward(b, m, last, edges)?;
+        }
+        if network.norm == Norm::Batch {
             self.merge(b, [m.node.norm, m.edge.norm], true)?;
         }
-        launch!(stream, program, "message_unnormalise", grid, threads, shared.join, b.batch, m)?;
-        let kind = self.network.kind;
-        if kind != LayerKind::Convolution {
+        if self.projects_first() {
+            launch!(stream, program, "message_unnormalise", grid, threads, shared.join, b.batch, m)?;
             launch!(stream, program, "message_into", nodes, (128, 1, 1), 0, b.batch, m)?;
             launch!(stream, program, "message_out", nodes, (128, 1, 1), 0, b.batch, m)?;
         }
-        if kind == LayerKind::AdditiveAttention {
-            let grid = ((program.shape.d as u32).div_ceil(32), CHUNKS as u32, 2);
-            let block = (32, VECTOR_SLICES, 1);
-            launch!(stream, program, "message_vectors", grid, block, 0, b.batch, m, layer.dvectors, b.flat.size)?;
-        }
+        let below = index.checked_sub(1).map(|below| b.messages[below].message);
+        let (lower, first) = (below.unwrap_or_default(), i32::from(below.is_none()));
         let back = self.grid(b, true);
-        launch!(stream, program, "message_project_backward", back, threads, shared.message, b.batch, m)?;
-        if kind == LayerKind::Convolution {
+        launch!(stream, program, "message_project_backward", back, threads, shared.message, b.batch, m, lower, first)?;
+        if !self.projects_first() {
             launch!(stream, program, "message_return", nodes, (128, 1, 1), 0, b.batch, m)?;
         }
         Ok(())
+    }
+
+    /// The way back through an activation that is not part of another launch.
+    fn activate_backward(&self, b: &Buffers, m: abi::Message, last: bool, edges: bool) -> Result<()> {
+        let Self { stream, program, shared, network, .. } = self;
+        let column = if network.jump == Jump::Concat { (network.layers - 1) * program.shape.d } else { 0 };
+        let of_edges = i32::from(network.reads == Reads::Edges);
+        let (dsource, stride) = (at::<f32>(b.dsource, column), source_width(network) as i32);
+        let (grid, threads) = (self.grid(b, edges), self.threads());
+        let last = i32::from(last);
+        launch!(
+            stream,
+            program,
+            "message_activate_backward",
+            grid,
+            threads,
+            shared.join,
+            b.batch,
+            m,
+            dsource,
+            stride,
+            of_edges,
+            last
+        )
+    }
+
+    /// Gradients of additive attention's vectors, on the second stream, after what is there.
+    fn weigh_vectors(&self, b: &Buffers, layer: &MessageLayer) -> Result<CudaEvent> {
+        let grid = ((self.program.shape.d as u32).div_ceil(32), CHUNKS as u32, 2);
+        let (block, m, size) = ((32, VECTOR_SLICES, 1), layer.message, b.flat.size);
+        launch!(self.side, self.program, "message_vectors", grid, block, 0, b.batch, m, layer.dvectors, size)?;
+        Ok(self.side.record_event(None)?)
     }
 }
