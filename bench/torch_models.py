@@ -1,4 +1,4 @@
-"""The published Graph Transformer in PyTorch, with graphs to run it on.
+"""The published Graph Transformer in PyTorch, with graphs to run it on; and the networks that it is compared with.
 
 One network, three ways to attend over the edges: plain PyTorch (gather and index_add), PyG (MessagePassing) and DGL
 (as the published code does it). Parameters have the names and shapes of the published state_dicts. Needs torch and
@@ -19,10 +19,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from torch_baselines import baseline_layer
+
 
 @dataclass
 class Config:
-    model: str  # gt | gt_edge (with edge features)
+    model: str  # gt | gt_edge (with edge features) | gcn | gat | gatedgcn
     task: str  # graph_reg | node_cls
     n_layers: int = 10
     hidden: int = 64
@@ -34,6 +36,14 @@ class Config:
     n_node_types: int = 28
     n_edge_types: int = 4  # 0: every edge carries the constant 1 through a Linear(1, hidden)
     n_out: int = 1
+
+    @property
+    def transformer(self) -> bool:
+        return self.model in ("gt", "gt_edge")
+
+    @property
+    def edge_stream(self) -> bool:
+        return self.model in ("gt_edge", "gatedgcn")
 
 
 @dataclass
@@ -192,29 +202,34 @@ class Net(nn.Module):
         super().__init__()
         self.cfg, d = cfg, cfg.hidden
         self.embedding_h = nn.Embedding(cfg.n_node_types, d)
-        if cfg.model == "gt_edge":
+        if cfg.edge_stream:
             self.embedding_e = nn.Embedding(cfg.n_edge_types, d) if cfg.n_edge_types else nn.Linear(1, d)
         if cfg.pe == "lap":
-            self.embedding_lap_pos_enc = nn.Linear(cfg.pe_dim, d)
+            setattr(self, self.lap_name(), nn.Linear(cfg.pe_dim, d))
         elif cfg.pe == "wl":
             self.embedding_wl_pos_enc = nn.Embedding(cfg.wl_vocab, d)
-        self.layers = nn.ModuleList(Layer(cfg, attention) for _ in range(cfg.n_layers))
+        last = cfg.n_layers - 1
+        self.layers = nn.ModuleList(Layer(cfg, attention) if cfg.transformer
+                                    else baseline_layer(cfg.model, d, cfg.heads, i == last) for i in range(cfg.n_layers))
         self.MLP_layer = Readout(d, cfg.n_out)
+
+    def lap_name(self) -> str:
+        return "embedding_lap_pos_enc" if self.cfg.transformer else "embedding_pos_enc"
 
     def forward(self, b: Batch, hidden: list[tuple[Tensor, Tensor | None]] | None = None) -> Tensor:
         """`hidden` receives the features of nodes and edges after the embedding and after each layer."""
         cfg, e = self.cfg, None
         h = self.embedding_h(b.node_type)
         if cfg.pe == "lap":
-            h = h + self.embedding_lap_pos_enc(b.lap_pe)
+            h = h + getattr(self, self.lap_name())(b.lap_pe)
         elif cfg.pe == "wl":
             h = h + self.embedding_wl_pos_enc(b.wl_pe)
-        if cfg.model == "gt_edge":
+        if cfg.edge_stream:
             e = self.embedding_e(b.edge_type if cfg.n_edge_types else h.new_ones(b.src.shape[0], 1))
         if hidden is not None:
             hidden.append((h, e))
         for layer in self.layers:
-            h, e = layer(h, e, b)
+            h, e = layer(h, e, b) if cfg.transformer else layer(h, e, b.src, b.dst)
             if hidden is not None:
                 hidden.append((h, e))
         if cfg.task == "graph_reg":

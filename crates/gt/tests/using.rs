@@ -434,6 +434,35 @@ fn attention_is_written_for_every_layer_head_and_edge() {
 }
 
 #[test]
+fn models_of_other_kinds_are_used_like_transformers() {
+    let place = Place::new();
+    for kind in ["gcn", "gat", "gatedgcn"] {
+        // Three heads are asked for; those without heads do not take them.
+        let heads = if kind == "gat" { "" } else { "--set model.heads=1" };
+        let graphs = train(&place, "graph", &format!("--set model.kind={kind} {heads}"));
+        place.done("eval run --data data.jsonl --split test");
+        place.done("predict run --data data.jsonl --out p.jsonl");
+        assert_eq!(jsonl(&place.path("p.jsonl")).len(), graphs.len());
+        place.done("embed run --data data.jsonl --out e.jsonl");
+        assert!(jsonl(&place.path("e.jsonl"))[0].contains_key("e11"));
+        if kind == "gat" {
+            place.done("attention run --data data.jsonl --graph 6 --out a.json");
+            place.done("attention run --data data.jsonl --graph 6 --out a.svg");
+            let object: Value = serde_json::from_str(&std::fs::read_to_string(place.path("a.json")).unwrap()).unwrap();
+            let heads = |layer: usize| object["weights"][layer].as_array().unwrap().len();
+            // The last layer has one head of the full width.
+            assert_eq!((object["heads"].as_array().unwrap().len(), heads(0), heads(1)), (3, 3, 1));
+            let refusal = place.refused("attention run --data data.jsonl --graph 6 --layer 2 --head 2 --out a.svg");
+            assert!(refusal.contains("--head 2: layer 2 has the heads 1 to 1"), "{refusal}");
+        } else {
+            let refusal = place.refused("attention run --data data.jsonl --graph 6 --out a.json");
+            assert!(refusal.contains("do not weigh edges by attention"), "{refusal}");
+        }
+        std::fs::remove_dir_all(place.path("run")).unwrap();
+    }
+}
+
+#[test]
 fn attention_names_what_there_is() {
     let place = Place::new();
     train(&place, "graph", "");

@@ -1,6 +1,7 @@
 //! First values of the parameters, as the published code's library draws them.
 //!
-//! Linear layers: weight and bias uniform on ±1/√in. Embeddings: standard normal. Normalisations: γ = 1, β = 0. Each parameter has a random stream
+//! Linear layers: weight and bias uniform on ±1/√in. Embeddings: standard normal. Normalisations: γ = 1, β = 0. Convolutions: weight uniform on ±√(6/(in + out)), bias 0. Additive
+//! attention: normal with variance 4/(in + out), where the library takes vectors `[1, heads, d_k]` as of heads·d_k inputs and d_k outputs. Each parameter has a random stream
 //! of its own, numbered by its position in the list of files, so that the values depend on the seed alone.
 
 use gt_nn::cpu::Engine;
@@ -22,6 +23,19 @@ pub fn initialise<T: Real>(engine: &mut Engine<T>, seed: u64) {
             Role::Embedding(..) | Role::MultiHot(_) | Role::Roles => normals(&mut random, count),
             Role::Norm(.., Part::Weight) => vec![T::ONE; count],
             Role::Norm(.., Part::Bias) => vec![T::ZERO; count],
+            Role::Convolution(_, Part::Weight) => {
+                let bound = (6.0 / (shape[0] + shape[1]) as f64).sqrt();
+                (0..count).map(|_| T::from_f64(bound * (2.0 * unit(&mut random) - 1.0))).collect()
+            }
+            Role::Convolution(_, Part::Bias) => vec![T::ZERO; count],
+            Role::Projection(_) | Role::SourceLogit(_) | Role::TargetLogit(_) => {
+                let fans = match shape[..] {
+                    [_, heads, per_head] => heads * per_head + per_head,
+                    _ => shape.iter().sum(),
+                };
+                let deviation = T::from_f64((4.0 / fans as f64).sqrt());
+                normals::<T>(&mut random, count).into_iter().map(|v| v * deviation).collect()
+            }
             _ => {
                 if let [_, input] = shape[..] {
                     inputs = input;

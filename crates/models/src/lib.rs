@@ -14,7 +14,7 @@ pub use config::{Config, ConfigError};
 pub use import::{NotATransformer, shape_of_checkpoint};
 pub use initialise::initialise;
 pub use model_file::{ModelFileError, ModelHeader};
-pub use names::parameter_name;
+pub use names::{norm_name, parameter_name};
 pub use presets::Preset;
 pub use published::{PublishedEncoding, PublishedSet};
 pub use weights::{

@@ -1,10 +1,11 @@
-//! The published configurations of the Graph Transformer: ten layers, eight heads, about half a million parameters.
+//! The published configurations, about half a million parameters each: of the Graph Transformer, ten layers and eight heads, and of the networks that it is compared with, sixteen
+//! layers (Dwivedi et al. 2020, whose numbers the paper takes over).
 
 use gt_graph::{Level, TargetKind};
 use gt_nn::{Network, Norm};
 
 use crate::Config;
-use crate::config::{Columns, DataShape, Encoding, TargetShape};
+use crate::config::{Columns, DataShape, Encoding, Kind, TargetShape};
 
 /// The data sets of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +46,31 @@ impl PublishedSet {
         config.optimizer.lr = if zinc { 7e-4 } else { 5e-4 };
         config.schedule.patience = if zinc { 15 } else { 10 };
         config.train.batch = self.batch_size(false);
+        config
+    }
+
+    /// A published configuration of a network that the Graph Transformer is compared with; the transformer's own for [`Kind::Transformer`].
+    pub fn baseline(self, kind: Kind, encoding: PublishedEncoding) -> Config {
+        let zinc = self == PublishedSet::Zinc;
+        let mut config = self.config(encoding);
+        let (width, batch) = match kind {
+            Kind::Transformer => return config,
+            Kind::Gcn => (172, if zinc { 128 } else { 64 }),
+            Kind::Gat => (176, 128),
+            Kind::GatedGcn => (78, if zinc { 128 } else { 32 }),
+        };
+        config.model.kind = kind;
+        config.model.layers = 16;
+        config.model.width = width;
+        config.model.heads = if kind.has_heads() { 8 } else { 1 };
+        config.model.edges = None;
+        if kind == Kind::GatedGcn && self == PublishedSet::Cluster {
+            config.model.encoding_size = 20;
+        }
+        config.optimizer.lr = 1e-3;
+        config.schedule.patience = if zinc { 10 } else { 5 };
+        config.schedule.min_lr = 1e-5;
+        config.train.batch = batch;
         config
     }
 

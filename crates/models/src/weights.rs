@@ -246,7 +246,9 @@ fn statistics<T: Real>(engine: &Engine<T>) -> Vec<(String, usize, Stream, usize)
         return Vec::new();
     }
     let streams: &[Stream] = if network.edge_stream { &[Stream::Node, Stream::Edge] } else { &[Stream::Node] };
-    let sites = (0..network.layers).flat_map(|layer| streams.iter().flat_map(move |&s| [1, 2].map(|n| (layer, s, n))));
+    let norms = network.norms();
+    let of_layer = |layer| streams.iter().flat_map(move |&s| (1..=norms).map(move |n| (layer, s, n)));
+    let sites = (0..network.layers).flat_map(of_layer);
     sites.map(|(layer, stream, number)| (norm_name(network, layer, stream, number), layer, stream, number)).collect()
 }
 

@@ -3,7 +3,7 @@
 use gt_graph::{Level, TargetKind};
 use gt_models::config::{Columns, DataShape, TargetShape};
 use gt_models::{Config, ConfigError, PublishedEncoding, PublishedSet};
-use gt_nn::{Clamp, Gate, Jump, Loss, Network, Norm, Parameters, Readout, Reads, Role};
+use gt_nn::{Clamp, Gate, Jump, LayerKind, Loss, Network, Norm, Parameters, Readout, Reads, Role};
 
 fn molecules() -> DataShape {
     PublishedSet::Zinc.shape()
@@ -31,6 +31,44 @@ fn every_published_configuration_survives_toml() {
             assert_eq!(again.network(&published.shape()).unwrap(), config.network(&published.shape()).unwrap());
         }
     }
+}
+
+#[test]
+fn kinds_reach_the_network_and_keys_of_others_are_told() {
+    let of = |kind: &str, more: &[&str]| network(&[&[&format!("model.kind={kind}") as &str], more].concat());
+    let summary = |n: &Network| (n.kind, n.edge_stream, n.channels.heads(), n.edge.categorical.len());
+    assert_eq!(summary(&of("transformer", &[])), (LayerKind::Attention, true, 8, 1));
+    // Without heads any width is fine; molecules have edge features, which only gated layers read.
+    assert_eq!(summary(&of("gcn", &["model.width=7"])), (LayerKind::Convolution, false, 1, 0));
+    assert_eq!(summary(&of("gat", &[])), (LayerKind::AdditiveAttention, false, 8, 0));
+    assert_eq!(summary(&of("gatedgcn", &["model.width=7"])), (LayerKind::Gated, true, 1, 1));
+    let bare = DataShape { edge: Columns::default(), ..molecules() };
+    assert!(set(&["model.kind=gatedgcn"]).unwrap().network(&bare).unwrap().edge.constant);
+    let problems = |settings: &[&str]| set(settings).unwrap_err().problems().to_vec();
+    assert_eq!(
+        problems(&["model.kind=gcn", "model.edges=true", "model.heads=4", "model.gate=scalar", "model.variant=paper"]),
+        [
+            "`model.edges`: gcn has no edge stream",
+            "`model.heads`: gcn has no heads; leave the key out",
+            "`model.variant`: it is about the transformer, but `model.kind` is gcn",
+            "`model.gate`: it is about the transformer, but `model.kind` is gcn"
+        ]
+    );
+    assert_eq!(
+        problems(&["model.kind=gatedgcn", "model.edges=false"]),
+        ["`model.edges`: gatedgcn always has an edge stream"]
+    );
+    assert_eq!(problems(&["model.kind=gat", "model.heads=5"]), ["`model.heads`: 5 heads do not divide the width 64"]);
+    let unknown = problems(&["model.kind=sage"]);
+    assert!(
+        unknown[0].contains("there is no `sage`; there are `transformer`, `gcn`, `gat`, `gatedgcn`"),
+        "{unknown:?}"
+    );
+    // Files of transformers do not name their kind, others do, and both are understood.
+    assert!(!Config::default().to_toml().contains("kind"));
+    let gat = set(&["model.kind=gat"]).unwrap();
+    assert!(gat.to_toml().contains("kind = \"gat\""));
+    assert_eq!(Config::from_toml(&gat.to_toml()).unwrap(), gat);
 }
 
 #[test]

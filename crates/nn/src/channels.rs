@@ -57,6 +57,11 @@ impl Channels {
         self.padded_heads
     }
 
+    /// Numbers of a row with one per head, repeated to fill a register.
+    pub(crate) fn lanes(&self) -> usize {
+        self.padded_heads.max(LANES)
+    }
+
     /// Channels with padding.
     pub(crate) fn padded_width(&self) -> usize {
         self.padded_width

@@ -12,6 +12,6 @@ mod real;
 pub use channels::Channels;
 pub use check::{CheckLine, check, tolerance};
 pub use loss::{Loss, loss_of};
-pub use network::{Clamp, Gate, Input, Jump, Network, Norm, Readout, Reads};
-pub use parameters::{Parameter, Parameters, Part, Role, Stream};
+pub use network::{Clamp, Gate, Input, Jump, LayerKind, Network, Norm, Readout, Reads};
+pub use parameters::{Parameter, Parameters, Part, Role, Stream, Term};
 pub use real::Real;

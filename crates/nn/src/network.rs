@@ -15,6 +15,19 @@ pub enum Norm {
     None,
 }
 
+/// What a layer computes. All but the first normalise once per stream, h ← h + act(norm(x)), and differ in x.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LayerKind {
+    /// Attention by scaled products of queries and keys, then a feed-forward half (Dwivedi & Bresson 2021).
+    Attention,
+    /// A weighted sum of neighbours, x_i = W·Σ_j h_j/√(deg_i·deg_j) + b (Kipf & Welling 2017).
+    Convolution,
+    /// Attention by added logits, x_i = Σ_j softmax_j(leaky(a·z_j + b·z_i))·z_j with z = W·h (Veličković et al. 2018). The last layer has one head of the full width.
+    AdditiveAttention,
+    /// Messages gated channel by channel by an edge stream, x_i = A·h_i + Σ_j σ(x_ij)⊙B·h_j / Σ_j σ(x_ij) with x_ij = C·e_ij + D·h_j + E·h_i (Bresson & Laurent 2017).
+    Gated,
+}
+
 /// How the nodes of a graph become one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readout {
@@ -102,18 +115,20 @@ pub struct Input {
     pub bias: bool,
 }
 
-/// An attention network: input, layers of attention and feed-forward, head.
+/// A network over graphs: input, layers of one kind, head.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Network {
     /// Width and heads of the streams.
     pub channels: Channels,
     /// Number of layers.
     pub layers: usize,
+    /// What they compute.
+    pub kind: LayerKind,
     /// Normalisation.
     pub norm: Norm,
-    /// Whether each half layer adds its input.
+    /// Whether each half layer, or layer of another kind than attention, adds its input.
     pub residual: bool,
-    /// Whether edges carry a stream of their own that gates the attention.
+    /// Whether edges carry a stream of their own that gates the attention. Gated layers always have one, convolutions and additive attention never.
     pub edge_stream: bool,
     /// How it gates it.
     pub gate: Gate,
@@ -121,7 +136,8 @@ pub struct Network {
     pub clamp: Clamp,
     /// Whether an edge and its reverse share one representation: the mean of both directions, wherever the stream takes something in.
     pub symmetric_edges: bool,
-    /// Share of the values that are dropped in training: attended values before their projection, and hidden values of the feed-forward layers.
+    /// Share of the values that are dropped in training: attended values before their projection, and hidden values of the feed-forward layers; the outputs of layers of
+    /// another kind.
     pub dropout: f64,
     /// Share of the nodes' embedded features (not encodings) that are dropped in training.
     pub input_dropout: f64,
@@ -151,6 +167,7 @@ impl Network {
         Self {
             channels,
             layers,
+            kind: LayerKind::Attention,
             norm: Norm::Batch,
             residual: true,
             edge_stream: false,
@@ -181,6 +198,22 @@ impl Network {
     /// Whether the head reads a layer's output (0 is the embedded input).
     pub(crate) fn head_reads(&self, layer: usize) -> bool {
         layer == self.layers || (self.jump != Jump::Last && layer > 0)
+    }
+
+    /// Normalisations of each stream in a layer.
+    pub fn norms(&self) -> usize {
+        if self.kind == LayerKind::Attention { 2 } else { 1 }
+    }
+
+    /// Whether layers weigh edges by a softmax.
+    pub fn attends(&self) -> bool {
+        matches!(self.kind, LayerKind::Attention | LayerKind::AdditiveAttention)
+    }
+
+    /// Heads of a layer.
+    pub fn heads(&self, layer: usize) -> usize {
+        let single = self.kind == LayerKind::AdditiveAttention && layer + 1 == self.layers;
+        if single { 1 } else { self.channels.heads() }
     }
 
     /// Whether the last layer's edge stream is read by anything.

@@ -1,7 +1,7 @@
 //! Where each parameter lies: in files as published, `[out, in]` and head by head; in the engine `[in, out]`, interleaved and padded.
 
 use crate::channels::{Channels, padded};
-use crate::network::{Input, Network, Norm};
+use crate::network::{Input, LayerKind, Network, Norm};
 
 /// Which stream a parameter of a layer works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,6 +19,21 @@ pub enum Part {
     Weight,
     /// The vector that is added, or β.
     Bias,
+}
+
+/// A term of a gated layer: x_i = A·h_i + Σ_j σ(x_ij)⊙B·h_j / Σ_j σ(x_ij), x_ij = C·e_ij + D·h_j + E·h_i.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Term {
+    /// A: the node itself.
+    Own,
+    /// B: what a neighbour sends.
+    Message,
+    /// C: the edge.
+    Edge,
+    /// D: its source.
+    Source,
+    /// E: its target.
+    Target,
 }
 
 /// What a parameter is for.
@@ -50,6 +65,16 @@ pub enum Role {
     Output(usize, Stream, Part),
     /// Feed-forward layer 1 or 2.
     FeedForward(usize, Stream, u8, Part),
+    /// A layer's convolution; its weight is published `[in, out]`.
+    Convolution(usize, Part),
+    /// Projection before a layer's additive attention.
+    Projection(usize),
+    /// What sources add to the logits of additive attention, published `[1, heads, channels per head]`.
+    SourceLogit(usize),
+    /// What targets add.
+    TargetLogit(usize),
+    /// A term of a gated layer.
+    Gated(usize, Term, Part),
     /// Normalisation 1 or 2.
     Norm(usize, Stream, u8, Part),
     /// A layer of the head.
@@ -99,8 +124,12 @@ enum Form {
     Rows { rows: usize, channels: Axis },
     /// Published `[out, in]`; inside `[in, stride]`, from `column` on.
     Matrix { input: Axis, output: Axis, stride: usize, column: usize },
+    /// Published `[in, out]`; inside likewise, padded.
+    InOut { input: Axis, output: Axis },
     /// Published `[channels]`; inside padded.
     Vector(Axis),
+    /// Published `[1, heads, channels per head]`; inside as a vector.
+    Heads { axis: Axis, heads: usize },
 }
 
 /// One parameter.
@@ -122,7 +151,9 @@ impl Parameter {
         match self.form {
             Form::Rows { rows, channels } => vec![rows, channels.width()],
             Form::Matrix { input, output, .. } => vec![output.width(), input.width()],
+            Form::InOut { input, output } => vec![input.width(), output.width()],
             Form::Vector(axis) => vec![axis.width()],
+            Form::Heads { axis, heads } => vec![1, heads, axis.width() / heads],
         }
     }
 
@@ -142,7 +173,8 @@ impl Parameter {
         let columns = match form {
             Form::Rows { channels, .. } => channels.width(),
             Form::Matrix { input, .. } => input.width(),
-            Form::Vector(axis) => axis.width(),
+            Form::InOut { output, .. } => output.width(),
+            Form::Vector(axis) | Form::Heads { axis, .. } => axis.width(),
         };
         (0..self.len()).map(move |at| {
             let (row, column) = (at / columns.max(1), at % columns.max(1));
@@ -152,7 +184,8 @@ impl Parameter {
                     Form::Matrix { input, output, stride, column: first } => {
                         input.place(column) * stride + first + output.place(row)
                     }
-                    Form::Vector(axis) => axis.place(column),
+                    Form::InOut { input, output } => input.place(row) * output.padded() + output.place(column),
+                    Form::Vector(axis) | Form::Heads { axis, .. } => axis.place(column),
                 }
         })
     }
@@ -206,9 +239,25 @@ impl Half {
     }
 }
 
+/// Regions of a layer of another kind than attention; its only normalisation is the first of each half.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Message {
+    /// The convolution; the projection of additive attention, without bias; A, B, D and E of a gated layer side by side.
+    pub(crate) node: Affine,
+    /// C of a gated layer.
+    pub(crate) edge: Affine,
+    /// What sources and targets add to the logits of additive attention.
+    pub(crate) logits: [Region; 2],
+}
+
 /// Regions of a layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layer {
+    /// Where it begins.
+    pub(crate) start: usize,
+    /// Where what only the edge stream's output needs begins, to the layer's end.
+    pub(crate) edge_output: usize,
+    pub(crate) message: Message,
     pub(crate) qkv: Region,
     pub(crate) projection: Region,
     pub(crate) node: Half,
@@ -251,7 +300,12 @@ pub struct Parameters {
 
 impl Parameters {
     /// Lays out the parameters of a network.
+    ///
+    /// # Panics
+    /// If gated layers have no edge stream, or convolutions or additive attention have one; configurations are checked before.
     pub fn new(network: &Network) -> Self {
+        let free = network.kind == LayerKind::Attention;
+        assert!(free || network.edge_stream == (network.kind == LayerKind::Gated), "edge stream of {:?}", network.kind);
         let stream = Axis::Stream(network.channels);
         let mut layout = Self {
             list: Vec::new(),
@@ -267,7 +321,10 @@ impl Parameters {
             layout.edge = layout.input(&network.edge, Stream::Edge, stream);
         }
         for index in 0..network.layers {
-            let layer = layout.layer(network, index, stream);
+            let layer = match network.kind {
+                LayerKind::Attention => layout.layer(network, index, stream),
+                _ => layout.message(network, index, stream),
+            };
             layout.layers.push(layer);
         }
         let mut input = Axis::Streams(network.channels, network.head_streams());
@@ -289,6 +346,16 @@ impl Parameters {
     /// Number of values in files: what papers call the number of parameters.
     pub fn count(&self) -> usize {
         self.list.iter().map(Parameter::len).sum()
+    }
+
+    /// Places that no gradient reaches: those of the last layer's edge stream behind its attention or gate, where nothing reads it.
+    pub(crate) fn idle(&self, network: &Network) -> std::ops::Range<usize> {
+        match self.layers.last() {
+            Some(layer) if network.edge_stream && !network.last_edges_read() => {
+                layer.edge_output..self.head.first().map_or(self.size, |affine| affine.weight.offset)
+            }
+            _ => self.size..self.size,
+        }
     }
 
     /// Length of the flat array, padding included.
@@ -346,19 +413,20 @@ impl Parameters {
     }
 
     fn layer(&mut self, network: &Network, index: usize, stream: Axis) -> Layer {
-        let width = stream.padded();
+        let (start, width) = (self.size, stream.padded());
         let qkv = self.region(width, 3 * width);
         for (third, role) in [Role::Query(index), Role::Key(index), Role::Value(index)].into_iter().enumerate() {
             let form = Form::Matrix { input: stream, output: stream, stride: 3 * width, column: third * width };
             self.list.push(Parameter { role, offset: qkv.offset, form });
         }
-        let mut layer = Layer { qkv, ..Default::default() };
+        let mut layer = Layer { start, qkv, ..Default::default() };
         self.transposed.push(qkv);
         if network.edge_stream {
             layer.projection = self.matrix(stream, stream, Role::EdgeProjection(index));
             self.transposed.push(layer.projection);
         }
         layer.node = self.half(network, index, Stream::Node, stream);
+        layer.edge_output = self.size;
         if network.edge_stream {
             layer.edge = self.half(network, index, Stream::Edge, stream);
         }
@@ -371,13 +439,66 @@ impl Parameters {
         let first = self.affine(stream, hidden, |part| Role::FeedForward(index, on, 1, part));
         let second = self.affine(hidden, stream, |part| Role::FeedForward(index, on, 2, part));
         self.transposed.extend([output.weight, first.weight, second.weight]);
-        let norms = [1, 2].map(|number| match network.norm {
+        let norms = [1, 2].map(|number| self.norm(network, index, on, number, stream));
+        Half { output, first, second, norms }
+    }
+
+    fn norm(&mut self, network: &Network, index: usize, on: Stream, number: u8, stream: Axis) -> Affine {
+        match network.norm {
             Norm::None => Affine::default(),
             _ => Affine {
                 weight: self.vector(stream, Role::Norm(index, on, number, Part::Weight)),
                 bias: self.vector(stream, Role::Norm(index, on, number, Part::Bias)),
             },
-        });
-        Half { output, first, second, norms }
+        }
+    }
+
+    /// A layer of another kind than attention.
+    fn message(&mut self, network: &Network, index: usize, stream: Axis) -> Layer {
+        let mut layer = Layer { start: self.size, ..Default::default() };
+        let width = stream.padded();
+        let message = &mut layer.message;
+        match network.kind {
+            LayerKind::Attention => unreachable!("it has regions of its own"),
+            LayerKind::Convolution => {
+                let weight = self.region(width, width);
+                let form = Form::InOut { input: stream, output: stream };
+                let role = Role::Convolution(index, Part::Weight);
+                self.list.push(Parameter { role, offset: weight.offset, form });
+                message.node = Affine { weight, bias: self.vector(stream, Role::Convolution(index, Part::Bias)) };
+                self.transposed.push(weight);
+            }
+            LayerKind::AdditiveAttention => {
+                message.node.weight = self.matrix(stream, stream, Role::Projection(index));
+                self.transposed.push(message.node.weight);
+                message.logits = [Role::SourceLogit(index), Role::TargetLogit(index)].map(|role| {
+                    let region = self.region(1, width);
+                    let form = Form::Heads { axis: stream, heads: network.heads(index) };
+                    self.list.push(Parameter { role, offset: region.offset, form });
+                    region
+                });
+            }
+            LayerKind::Gated => {
+                let terms = [Term::Own, Term::Message, Term::Source, Term::Target];
+                let (weight, bias) = (self.region(width, 4 * width), self.region(1, 4 * width));
+                for (fourth, term) in terms.into_iter().enumerate() {
+                    let column = fourth * width;
+                    let form = Form::Matrix { input: stream, output: stream, stride: 4 * width, column };
+                    let role = |part| Role::Gated(index, term, part);
+                    self.list.push(Parameter { role: role(Part::Weight), offset: weight.offset, form });
+                    let (offset, form) = (bias.offset + column, Form::Vector(stream));
+                    self.list.push(Parameter { role: role(Part::Bias), offset, form });
+                }
+                message.node = Affine { weight, bias };
+                message.edge = self.affine(stream, stream, |part| Role::Gated(index, Term::Edge, part));
+                self.transposed.extend([weight, message.edge.weight]);
+            }
+        }
+        layer.node.norms[0] = self.norm(network, index, Stream::Node, 1, stream);
+        layer.edge_output = self.size;
+        if network.edge_stream {
+            layer.edge.norms[0] = self.norm(network, index, Stream::Edge, 1, stream);
+        }
+        layer
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gt_nn::cpu::{Adam, Edges, Engine, Isa};
 use gt_nn::{Gate, Input, Jump, Loss, Network, Norm, Readout, Reads};
-use support::{Shape, batch, fill, network, random_graphs};
+use support::{KINDS, Shape, batch, fill, network, network_of, random_graphs};
 
 struct Counting;
 
@@ -102,6 +102,13 @@ fn a_step_of_training_allocates_nothing() {
             let options =
                 Network { gate: Gate::Scalar, symmetric_edges: true, jump: Jump::Concat, dropout: 0.1, ..base };
             found.push((format!("{kind}, all options, {name}"), count(&options, loss, batches)));
+        }
+        for kind in KINDS {
+            let network = Network { dropout: 0.1, jump: Jump::Concat, ..network_of(kind, 16, 4) };
+            let graphs = random_graphs(3, 64, 12, 37);
+            let large = vec![Shape::random(&mut support::Rng(9), 6_000, 12_000)];
+            let batches = [graphs.clone(), graphs[..20].to_vec(), large];
+            found.push((format!("{kind:?}"), count(&network, Loss::Mse, &batches)));
         }
     });
     assert!(found.iter().all(|(_, allocations)| *allocations == 0), "{found:#?}");

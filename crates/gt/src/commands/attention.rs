@@ -7,6 +7,7 @@ use anyhow::{Result, anyhow, ensure};
 use clap::Args;
 use gt_data::Records;
 use gt_models::ModelHeader;
+use gt_nn::Network;
 use gt_train::{GraphAttention, Inputs, schema_of};
 use serde::Serialize;
 use serde_json::Value;
@@ -58,11 +59,8 @@ impl FromStr for Head {
     }
 }
 
-/// What a file is to hold; layers and heads from 0, no head for their mean.
-struct Chosen {
-    layers: Vec<usize>,
-    heads: Vec<Option<usize>>,
-}
+/// What a file is to hold: layers and heads from 0, no head for their mean.
+struct Chosen(Vec<(usize, Vec<Option<usize>>)>);
 
 /// The attention as one JSON object.
 #[derive(Serialize)]
@@ -72,7 +70,7 @@ struct Object<'a> {
     edges: &'a [(usize, usize)],
     /// Numbers of the layers in `weights`.
     layers: Vec<usize>,
-    /// Numbers of the heads, or `mean`.
+    /// Numbers of the heads, or `mean`; a layer with fewer heads has the first of them.
     heads: Vec<Value>,
     /// By layer, head and edge.
     weights: Vec<Vec<Vec<f32>>>,
@@ -99,7 +97,7 @@ impl Arguments {
         }
         super::check_folder(&self.out)?;
         let (header, mut engine) = super::eval::open(&self.model, self.best)?;
-        let chosen = self.choose(&header, form)?;
+        let chosen = self.choose(engine.network(), form)?;
         let inputs = super::asking::inputs(&self.data, &header)?;
         let attention = gt_train::attention(&mut engine, &inputs, self.graph)
             .map_err(|e| anyhow!("{}: {e}", self.data.display()))?;
@@ -118,38 +116,54 @@ impl Arguments {
         Ok(())
     }
 
-    fn choose(&self, header: &ModelHeader, form: Form) -> Result<Chosen> {
-        let (layers, heads) = (header.config.model.layers, header.config.model.heads);
-        ensure!(layers > 0, "{}: the model has no layers, so there is no attention", self.model.display());
-        let among = |what: &str, number: usize, count: usize| {
-            ensure!((1..=count).contains(&number), "--{what} {number}: the model has the {what}s 1 to {count}");
+    fn choose(&self, network: &Network, form: Form) -> Result<Chosen> {
+        let (model, layers) = (self.model.display(), network.layers);
+        ensure!(layers > 0, "{model}: the model has no layers, so there is no attention");
+        ensure!(
+            network.attends(),
+            "{model}: the model's layers do not weigh edges by attention, so there is none to show"
+        );
+        let among = |what: &str, number: usize, count: usize, of: &str| {
+            ensure!((1..=count).contains(&number), "--{what} {number}: {of} has the {what}s 1 to {count}");
             Ok(number - 1)
         };
         let drawing = form == Form::Drawing;
-        Ok(Chosen {
-            layers: match self.layer {
-                Some(layer) => vec![among("layer", layer, layers)?],
-                None if drawing => vec![layers - 1],
-                None => (0..layers).collect(),
-            },
-            heads: match self.head {
-                Some(Head::Number(head)) => vec![Some(among("head", head, heads)?)],
-                Some(Head::Mean) => vec![None],
-                None if drawing => vec![Some(0)],
-                None => (0..heads).map(Some).collect(),
-            },
-        })
+        let chosen = match self.layer {
+            Some(layer) => vec![among("layer", layer, layers, "the model")?],
+            None if drawing => vec![layers - 1],
+            None => (0..layers).collect(),
+        };
+        // The last layer may have fewer heads than the others.
+        let most = chosen.iter().map(|&layer| network.heads(layer)).max().unwrap_or(0);
+        let fewer = most < network.channels.heads();
+        let of = if fewer { format!("layer {}", chosen[0] + 1) } else { "the model".to_owned() };
+        let head = match self.head {
+            Some(Head::Number(head)) => Some(among("head", head, most, &of)?),
+            _ => None,
+        };
+        let heads = |layer: usize| match self.head {
+            Some(Head::Mean) => vec![None],
+            Some(Head::Number(_)) => vec![head],
+            None if drawing => vec![Some(0)],
+            None => (0..network.heads(layer)).map(Some).collect(),
+        };
+        let has = |layer: &usize| head.is_none_or(|head| head < network.heads(*layer));
+        Ok(Chosen(chosen.into_iter().filter(has).map(|layer| (layer, heads(layer))).collect()))
     }
 
     fn object<'a>(&self, attention: &'a GraphAttention, chosen: &Chosen) -> Object<'a> {
-        let heads = |&layer: &usize| chosen.heads.iter().map(|&head| attention.weights(layer, head)).collect();
+        let weights = |(layer, heads): &(usize, Vec<Option<usize>>)| {
+            heads.iter().map(|&head| attention.weights(*layer, head)).collect()
+        };
+        let heads = chosen.0.iter().map(|(_, heads)| heads).max_by_key(|heads| heads.len());
+        let name = |head: &Option<usize>| head.map_or(Value::from("mean"), |head| (head + 1).into());
         Object {
             graph: self.graph,
             nodes: attention.nodes,
             edges: &attention.edges,
-            layers: chosen.layers.iter().map(|layer| layer + 1).collect(),
-            heads: chosen.heads.iter().map(|head| head.map_or(Value::from("mean"), |head| (head + 1).into())).collect(),
-            weights: chosen.layers.iter().map(heads).collect(),
+            layers: chosen.0.iter().map(|(layer, _)| layer + 1).collect(),
+            heads: heads.into_iter().flatten().map(name).collect(),
+            weights: chosen.0.iter().map(weights).collect(),
         }
     }
 
@@ -172,7 +186,7 @@ impl Arguments {
             graph.src().iter().zip(graph.dst()).map(|(&s, &d)| (s as usize, d as usize)).collect();
         let names = schema_of(header).node.categorical;
         let values: Vec<u32> = graph.node().categorical.iter().step_by(names.len().max(1)).copied().collect();
-        let (layer, head) = (chosen.layers[0], chosen.heads[0]);
+        let (layer, head) = (chosen.0[0].0, chosen.0[0].1[0]);
         let head_name = head.map_or("mean of heads".to_owned(), |head| format!("head {}", head + 1));
         let run = self.model.file_name().unwrap_or(self.model.as_os_str()).to_string_lossy();
         let picture = Picture {
@@ -191,7 +205,7 @@ impl Arguments {
 fn table(attention: &GraphAttention, chosen: &Chosen) -> Records {
     let edges = attention.edges.len();
     let blocks: Vec<(usize, Option<usize>)> =
-        chosen.layers.iter().flat_map(|&layer| chosen.heads.iter().map(move |&head| (layer, head))).collect();
+        chosen.0.iter().flat_map(|(layer, heads)| heads.iter().map(move |&head| (*layer, head))).collect();
     let per_edge = |value: Option<usize>| std::iter::repeat_n(value, edges);
     let mut records = Records::default();
     records.integers("layer", blocks.iter().flat_map(|(layer, _)| per_edge(Some(layer + 1))));

@@ -143,7 +143,8 @@ impl Config {
 }
 
 fn network(model: &ModelConfig, data: &DataShape, outputs: usize) -> Network {
-    let edge_stream = model.edges.unwrap_or(!data.edge.is_empty());
+    let edge_stream = model.edge_stream(!data.edge.is_empty());
+    let heads = if model.kind.has_heads() { model.heads } else { 1 };
     let mut node = data.node.input(model.input_bias());
     match model.encoding {
         Encoding::None => {}
@@ -160,6 +161,7 @@ fn network(model: &ModelConfig, data: &DataShape, outputs: usize) -> Network {
         Level::Edge => Reads::Pairs,
     };
     Network {
+        kind: model.kind.layers(),
         norm: model.norm,
         residual: model.residual,
         edge_stream,
@@ -173,6 +175,6 @@ fn network(model: &ModelConfig, data: &DataShape, outputs: usize) -> Network {
         reads,
         jump: model.jump,
         head: model.head().into_iter().chain([outputs]).collect(),
-        ..Network::new(Channels::new(model.width, model.heads), model.layers)
+        ..Network::new(Channels::new(model.width, heads), model.layers)
     }
 }

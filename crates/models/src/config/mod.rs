@@ -8,7 +8,7 @@ mod training;
 
 pub use build::{Columns, DataShape, TargetShape};
 pub use links::LinksConfig;
-pub use model::{Encoding, Graph, ModelConfig, Pairs, Variant};
+pub use model::{Encoding, Graph, Kind, ModelConfig, Pairs, Variant};
 pub use training::{
     DataConfig, LossName, Optimizer, OptimizerConfig, Schedule, ScheduleConfig, SignFlip, TaskName, TrainConfig,
 };

@@ -1,9 +1,56 @@
 //! `[model]`: the network.
 
-use gt_nn::{Clamp, Gate, Jump, Norm, Readout};
+use gt_nn::{Clamp, Gate, Jump, LayerKind, Norm, Readout};
 use serde::{Deserialize, Serialize};
 
 use super::Problems;
+
+/// What the layers compute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// The Graph Transformer (Dwivedi & Bresson 2021).
+    #[default]
+    Transformer,
+    /// Graph convolutions (Kipf & Welling 2017).
+    Gcn,
+    /// Graph attention (Veličković et al. 2018).
+    Gat,
+    /// Gated graph convolutions with an edge stream (Bresson & Laurent 2017).
+    GatedGcn,
+}
+
+impl Kind {
+    /// Its name in configurations and presets.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Transformer => "transformer",
+            Kind::Gcn => "gcn",
+            Kind::Gat => "gat",
+            Kind::GatedGcn => "gatedgcn",
+        }
+    }
+
+    /// The key is left out then, so that files of transformers are what they were before there were other kinds.
+    fn is_transformer(&self) -> bool {
+        *self == Kind::Transformer
+    }
+
+    /// What the engine calls such layers.
+    pub(super) fn layers(self) -> LayerKind {
+        match self {
+            Kind::Transformer => LayerKind::Attention,
+            Kind::Gcn => LayerKind::Convolution,
+            Kind::Gat => LayerKind::AdditiveAttention,
+            Kind::GatedGcn => LayerKind::Gated,
+        }
+    }
+
+    /// Whether layers are divided into heads.
+    pub fn has_heads(self) -> bool {
+        matches!(self, Kind::Transformer | Kind::Gat)
+    }
+}
 
 /// Whose equations are followed where the paper's text and its published code differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,13 +106,16 @@ pub enum Pairs {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelConfig {
+    /// What the layers compute: `transformer`, or one of the networks that it is compared with, `gcn`, `gat` or `gatedgcn`.
+    #[serde(skip_serializing_if = "Kind::is_transformer")]
+    pub kind: Kind,
     /// Whose equations are followed where paper and published code differ: `published` or `paper`.
     pub variant: Variant,
     /// Number of layers.
     pub layers: usize,
     /// Width of the streams.
     pub width: usize,
-    /// Heads of the attention; they divide the width.
+    /// Heads of the attention; they divide the width. `gcn` and `gatedgcn` have none, the last layer of `gat` has one of the full width.
     pub heads: usize,
     /// Normalisation: `batch`, `layer` or `none`.
     #[serde(with = "NormName")]
@@ -74,7 +124,7 @@ pub struct ModelConfig {
     pub residual: bool,
     /// Which graph attention runs over: `sparse` or `full`.
     pub graph: Graph,
-    /// Whether edges carry a stream of their own: `true`, `false`, or left out, which is: if the data has edge features.
+    /// Whether edges carry a stream of their own: `true`, `false`, or left out, which is: if the data has edge features. `gatedgcn` always has one, `gcn` and `gat` never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub edges: Option<bool>,
     /// Positional encoding: `none`, `laplacian`, `wl` or `random-walk`.
@@ -91,7 +141,7 @@ pub struct ModelConfig {
     pub jump: Jump,
     /// What predictions for edges are made from: `auto`, `ends` or `product`.
     pub pairs: Pairs,
-    /// Share of attended and hidden values dropped in training.
+    /// Share of attended and hidden values dropped in training; with another `kind` than `transformer`, of each layer's outputs.
     pub dropout: f64,
     /// Share of the nodes' embedded features dropped in training.
     pub input_dropout: f64,
@@ -115,6 +165,7 @@ pub struct ModelConfig {
 impl Default for ModelConfig {
     fn default() -> Self {
         Self {
+            kind: Kind::Transformer,
             variant: Variant::Published,
             layers: 10,
             width: 64,
@@ -179,6 +230,8 @@ impl ModelConfig {
     /// With every optional key filled in.
     pub(super) fn complete(self) -> Self {
         Self {
+            // Any but the one that is left out.
+            kind: Kind::Gcn,
             edges: Some(self.edges.unwrap_or(false)),
             head: Some(self.head()),
             gate: Some(self.gate()),
@@ -195,9 +248,10 @@ impl ModelConfig {
         for (key, value) in [("model.width", width), ("model.heads", heads), ("model.roles", self.roles)] {
             problems.unless((1..=MOST).contains(&value), key, || format!("{value}; it must be 1 to {MOST}"));
         }
-        problems.unless(heads == 0 || width.is_multiple_of(heads), "model.heads", || {
+        problems.unless(!self.kind.has_heads() || heads == 0 || width.is_multiple_of(heads), "model.heads", || {
             format!("{heads} heads do not divide the width {width}")
         });
+        self.check_kind(problems);
         let needs_size = matches!(self.encoding, Encoding::Laplacian | Encoding::RandomWalk);
         problems.unless(!needs_size || (1..=1_024).contains(&self.encoding_size), "model.encoding_size", || {
             format!("{}; it must be 1 to 1024", self.encoding_size)
@@ -216,6 +270,41 @@ impl ModelConfig {
             {
                 problems.unless(!set, key, || "it needs an edge stream, but `model.edges` is false".into());
             }
+        }
+    }
+}
+
+impl ModelConfig {
+    /// Whether edges carry a stream, for data with or without edge features.
+    pub(super) fn edge_stream(&self, features: bool) -> bool {
+        match self.kind {
+            Kind::Transformer => self.edges.unwrap_or(features),
+            kind => kind == Kind::GatedGcn,
+        }
+    }
+
+    /// Keys that another kind of layers does not have.
+    fn check_kind(&self, problems: &mut Problems) {
+        let kind = self.kind.name();
+        if self.kind == Kind::Transformer {
+            return;
+        }
+        let streams = self.kind == Kind::GatedGcn;
+        problems.unless(self.edges.is_none_or(|edges| edges == streams), "model.edges", || match streams {
+            true => format!("{kind} always has an edge stream"),
+            false => format!("{kind} has no edge stream"),
+        });
+        let heads = [1, Self::default().heads];
+        problems.unless(self.kind.has_heads() || heads.contains(&self.heads), "model.heads", || {
+            format!("{kind} has no heads; leave the key out")
+        });
+        for (key, set) in [
+            ("model.variant", self.variant == Variant::Paper),
+            ("model.gate", self.gate.is_some()),
+            ("model.clamp", self.clamp.is_some()),
+            ("model.symmetric_edges", self.symmetric_edges == Some(true)),
+        ] {
+            problems.unless(!set, key, || format!("it is about the transformer, but `model.kind` is {kind}"));
         }
     }
 }

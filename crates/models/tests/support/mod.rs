@@ -8,7 +8,7 @@ use gt_graph::encoding::{Coordinates, Encodings};
 use gt_graph::{
     FeatureLayout, FeatureRows, GraphBatch, GraphParts, GraphStore, Layout, Level, TargetKind, TargetLayout, TargetRows,
 };
-use gt_nn::{Channels, Input, Network, Norm, Readout, Reads};
+use gt_nn::{Channels, Input, LayerKind, Network, Norm, Readout, Reads};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 
@@ -26,9 +26,6 @@ impl Fixture {
         let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
         let metadata = header.metadata().clone().unwrap_or_default();
         let config: Value = serde_json::from_str(metadata.get("config")?).unwrap();
-        if !["gt", "gt_edge"].contains(&config["model"].as_str()?) {
-            return None;
-        }
         let file = SafeTensors::deserialize(&bytes).unwrap();
         let tensors = file.tensors().into_iter().map(|(name, view)| {
             let data = view.data();
@@ -53,7 +50,17 @@ impl Fixture {
     }
 
     pub fn edge_model(&self) -> bool {
-        self.config["model"] == "gt_edge"
+        self.config["model"] == "gt_edge" || self.config["model"] == "gatedgcn"
+    }
+
+    pub fn kind(&self) -> LayerKind {
+        match self.config["model"].as_str().unwrap() {
+            "gt" | "gt_edge" => LayerKind::Attention,
+            "gcn" => LayerKind::Convolution,
+            "gat" => LayerKind::AdditiveAttention,
+            "gatedgcn" => LayerKind::Gated,
+            other => panic!("{}: {other}", self.name),
+        }
     }
 
     pub fn graph_task(&self) -> bool {
@@ -65,6 +72,7 @@ impl Fixture {
         let pe = self.config["pe"].as_str().unwrap();
         let edge_types = self.int("n_edge_types");
         Network {
+            kind: self.kind(),
             norm: if self.config["norm"] == "bn" { Norm::Batch } else { Norm::Layer },
             residual: self.config["residual"].as_bool().unwrap(),
             edge_stream: self.edge_model(),

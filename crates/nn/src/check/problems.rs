@@ -9,7 +9,7 @@ use gt_graph::{
 use crate::cpu::dropout::{GOLDEN, mix};
 use crate::cpu::{Edges, Engine};
 use crate::cuda::Usual;
-use crate::network::{Clamp, Gate, Input, Jump, Network, Norm, Readout, Reads};
+use crate::network::{Clamp, Gate, Input, Jump, LayerKind, Network, Norm, Readout, Reads};
 use crate::parameters::{Part, Role};
 use crate::{Channels, Loss, Real};
 
@@ -96,12 +96,47 @@ pub(super) fn all() -> Vec<Problem> {
         problem("many graphs, layer norm", zinc(Norm::Layer), Loss::L1, &molecules.repeat(40)),
         problem("many heads", network(40, 20, false, 1), Loss::L1, &communities),
     ];
+    problems.extend(other_kinds(&molecules, &communities));
     for (name, network, loss) in
         [("ZINC, full graph", zinc(Norm::Batch), Loss::L1), ("SBM, full graph", sbm(Norm::Batch), weighted)]
     {
         problems.push(Problem { edges: Edges::Full, ..problem(name, network, loss, &molecules) });
     }
     problems
+}
+
+/// Layers of other kinds than attention, in the published widths, then their options.
+fn other_kinds(molecules: &[(usize, usize)], communities: &[(usize, usize)]) -> Vec<Problem> {
+    use LayerKind::{AdditiveAttention, Convolution, Gated};
+    let weighted = Loss::CrossEntropy { weighted: true };
+    let of = |kind, width, heads, outputs| Network { kind, ..network(width, heads, kind == Gated, outputs) };
+    let on_nodes = |network| Network { reads: Reads::Nodes, ..network };
+    let constant = Input { constant: true, ..Default::default() };
+    let layered = |kind| Network { norm: Norm::Layer, residual: false, jump: Jump::Concat, ..of(kind, 16, 2, 2) };
+    let dropped = |kind| Network { dropout: 0.2, jump: Jump::Sum, ..of(kind, 24, 3, 2) };
+    vec![
+        problem("convolution, molecules", of(Convolution, 172, 1, 1), Loss::L1, molecules),
+        problem("convolution, communities", on_nodes(of(Convolution, 172, 1, 6)), weighted, communities),
+        problem("additive, molecules", of(AdditiveAttention, 176, 8, 1), Loss::L1, molecules),
+        problem("additive, communities", on_nodes(of(AdditiveAttention, 176, 8, 6)), weighted, communities),
+        problem("gated, molecules", of(Gated, 78, 1, 1), Loss::L1, molecules),
+        problem(
+            "gated, communities",
+            Network { edge: constant, ..on_nodes(of(Gated, 78, 1, 6)) },
+            weighted,
+            communities,
+        ),
+        problem("convolution, layer norm, no residual", layered(Convolution), Loss::Mse, molecules),
+        problem("additive, layer norm, no residual", layered(AdditiveAttention), Loss::Mse, molecules),
+        problem("gated, layer norm, no residual", layered(Gated), Loss::Mse, molecules),
+        problem("convolution, dropout, layers added", dropped(Convolution), Loss::Mse, molecules),
+        problem("additive, dropout, layers added", dropped(AdditiveAttention), Loss::Mse, molecules),
+        problem("gated, dropout, layers added", dropped(Gated), Loss::Mse, molecules),
+        problem("convolution, many graphs", of(Convolution, 172, 1, 1), Loss::L1, &molecules.repeat(40)),
+        problem("gated, many graphs", of(Gated, 78, 1, 1), Loss::L1, &molecules.repeat(40)),
+        problem("gated, edges", Network { reads: Reads::Edges, ..of(Gated, 7, 1, 2) }, weighted, molecules),
+        problem("additive, many heads", of(AdditiveAttention, 40, 20, 1), Loss::L1, communities),
+    ]
 }
 
 fn problem(name: &str, network: Network, loss: Loss, sizes: &[(usize, usize)]) -> Problem {

@@ -4,7 +4,7 @@ use super::buffer::Buffer;
 use super::simd::LANES;
 use super::workspace::Pair;
 use crate::channels::padded;
-use crate::network::Network;
+use crate::network::{LayerKind, Network};
 use crate::real::Real;
 
 /// A layer's activations.
@@ -17,11 +17,11 @@ pub(crate) struct LayerActivations<T> {
 
 /// The arrays of a layer, shared or exclusive.
 pub(crate) struct LayerArrays<S> {
-    /// Queries, keys and values. `[nodes, 3d]`
+    /// Queries, keys and values. `[nodes, 3d]` Of layers of another kind: what nodes are projected to, if they are. `[nodes, d]`, of gated layers `[nodes, 4d]`
     pub(crate) qkv: S,
     /// Weights of the attention. `[edges, heads]`
     pub(crate) weight: S,
-    /// What weights are divided by, inverted. `[nodes, heads]`
+    /// What weights are divided by, inverted. `[nodes, heads]`, of gated layers `[nodes, d]` Of additive attention: the largest logit too. `[nodes, 2 lanes]`
     pub(crate) inverse: S,
     /// Projected edges, where they have a stream. `[edges, d]`
     pub(crate) proj: S,
@@ -30,9 +30,9 @@ pub(crate) struct LayerArrays<S> {
 
 /// The arrays of one stream's half of a layer.
 pub(crate) struct HalfArrays<S> {
-    /// What goes into the output projection: attended values, or scores, after dropout. `[rows, d]`
+    /// What goes into the output projection: attended values, or scores, after dropout; the sums of a convolution. `[rows, d]` The nodes' shares of additive logits. `[rows, 2 lanes]`
     pub(crate) attended: S,
-    /// Before the first normalisation. `[rows, d]`
+    /// Before the first, or only, normalisation. `[rows, d]`
     pub(crate) middle: S,
     /// After the first feed-forward layer, its ReLU and dropout. `[rows, 2d]`
     pub(crate) hidden: S,
@@ -55,7 +55,15 @@ impl<T: Real> LayerActivations<T> {
         let half = |rows: usize| [rows * d, rows * d, rows * hidden];
         let [a, b, c] = half(nodes);
         let [x, y, z] = half(stream_edges);
-        self.lengths = [nodes * 3 * d, edges * h, nodes * h, stream_edges * d, a, b, c, x, y, z];
+        self.lengths = match network.kind {
+            LayerKind::Attention => [nodes * 3 * d, edges * h, nodes * h, stream_edges * d, a, b, c, x, y, z],
+            LayerKind::Convolution => [0, 0, 0, 0, a, b, 0, 0, 0, 0],
+            LayerKind::AdditiveAttention => {
+                let lanes = nodes * 2 * network.channels.lanes();
+                [nodes * d, 0, lanes, 0, lanes, b, 0, 0, 0, 0]
+            }
+            LayerKind::Gated => [nodes * 4 * d, 0, nodes * d, 0, 0, b, 0, 0, y, 0],
+        };
         self.memory.size(self.lengths.iter().map(|length| length.next_multiple_of(LANES)).sum());
     }
 

@@ -131,17 +131,10 @@ impl<T: Real> Engine<T> {
         norm
     }
 
-    /// Ranges of the parameters that a gradient can reach: all but the last layer's edge stream after its attention, where nothing reads it.
+    /// Ranges of the parameters that a gradient can reach.
     fn reached(&self) -> [std::ops::Range<usize>; 2] {
-        let end = self.values.len();
-        match self.layout.layers.last() {
-            Some(layer) if self.network.edge_stream && !self.network.last_edges_read() => {
-                let first = layer.edge.output.weight.range().start;
-                let last = self.layout.head.first().map_or(end, |affine| affine.weight.range().start);
-                [0..first, last..end]
-            }
-            _ => [0..end, end..end],
-        }
+        let idle = self.layout.idle(&self.network);
+        [0..idle.start, idle.end..self.values.len()]
     }
 }
 

@@ -17,7 +17,7 @@ use super::{Isa, head, inference, input, stage};
 use crate::Stream;
 use crate::channels::{Channels, padded};
 use crate::loss::Loss;
-use crate::network::{Jump, Network};
+use crate::network::{Jump, LayerKind, Network};
 use crate::parameters::{Layer, Parameters, Region};
 use crate::real::Real;
 
@@ -204,8 +204,7 @@ impl<T: Real> Engine<T> {
     pub(crate) fn hidden(&self, index: usize, stream: Stream) -> Vec<T> {
         let x = self.work.streams[self.stream_index(index)].of(stream);
         let mut y = x.to_vec();
-        if index > 0 {
-            let (site, affine) = self.norm_site(index - 1, 1, stream);
+        if let Some((site, affine)) = self.stream_norm(index, stream) {
             self.normalise(site, affine, x, &mut y);
         }
         let channels = self.network.channels;
@@ -215,7 +214,7 @@ impl<T: Real> Engine<T> {
 
     fn forward(&mut self, batch: &GraphBatch, edges: Edges, train: bool) {
         self.work.prepare(&self.network, batch, edges, train);
-        if train || self.work.plan.open {
+        if train || self.work.plan.open || self.network.kind != LayerKind::Attention {
             self.stages(train, |_| {});
             head::read(self);
         } else {
@@ -228,11 +227,18 @@ impl<T: Real> Engine<T> {
     pub(crate) fn stages(&mut self, train: bool, mut attended: impl FnMut(&Self)) {
         input::forward(self);
         for layer in 0..self.network.layers {
-            stage::attention_forward(self, layer, train);
-            attended(self);
-            self.finish_statistics(layer, 0, train);
-            stage::feed_forward(self, layer, train);
-            self.finish_statistics(layer, 1, train);
+            if self.network.kind == LayerKind::Attention {
+                stage::attention_forward(self, layer, train);
+                attended(self);
+                self.finish_statistics(layer, 0, train);
+                stage::feed_forward(self, layer, train);
+                self.finish_statistics(layer, 1, train);
+            } else {
+                stage::message(self, layer, train);
+                attended(self);
+                self.finish_statistics(layer, 0, train);
+                stage::activate(self, layer, train);
+            }
         }
     }
 
@@ -240,17 +246,23 @@ impl<T: Real> Engine<T> {
         let size = self.layout.size();
         let layers = self.network.layers;
         let start = |layout: &Parameters, layer: usize| match layout.layers.get(layer) {
-            Some(layer) => layer.qkv.offset,
+            Some(layer) => layer.start,
             None => layout.head.first().map_or(size, |affine| affine.weight.offset),
         };
         self.with_gradients(start(&self.layout, layers)..size, head::backward);
         for layer in (0..layers).rev() {
             self.with_gradients(start(&self.layout, layer)..start(&self.layout, layer + 1), |engine| {
-                engine.zero_idle_gradients(layer);
-                engine.finish_gradients(layer, 1);
-                stage::feed_forward_backward(engine, layer);
-                engine.finish_gradients(layer, 0);
-                stage::attention_backward(engine, layer);
+                if engine.network.kind == LayerKind::Attention {
+                    engine.zero_idle_gradients(layer);
+                    engine.finish_gradients(layer, 1);
+                    stage::feed_forward_backward(engine, layer);
+                    engine.finish_gradients(layer, 0);
+                    stage::attention_backward(engine, layer);
+                } else {
+                    stage::activate_backward(engine, layer);
+                    engine.finish_gradients(layer, 0);
+                    stage::message_backward(engine, layer);
+                }
             });
         }
         self.with_gradients(0..start(&self.layout, 0), input::backward);

@@ -47,10 +47,15 @@ impl<T: Real> Gradient<T> {
 
     /// The gradients of a weight and its bias (or γ and β), which lie in this order.
     pub(crate) fn both(&mut self, affine: Affine) -> (&mut [T], &mut [T]) {
-        let (weight, bias) = (affine.weight.range(), affine.bias.range());
-        assert!(weight.end <= bias.start, "a bias lies behind its weight");
-        let (front, back) = self.values.split_at_mut(bias.start - self.first);
-        (&mut front[weight.start - self.first..weight.end - self.first], &mut back[..bias.len()])
+        self.both_of([affine.weight, affine.bias])
+    }
+
+    /// The gradients of two parameters, which lie in this order.
+    pub(crate) fn both_of(&mut self, [one, other]: [Region; 2]) -> (&mut [T], &mut [T]) {
+        let (one, other) = (one.range(), other.range());
+        assert!(one.end <= other.start, "a bias lies behind its weight");
+        let (front, back) = self.values.split_at_mut(other.start - self.first);
+        (&mut front[one.start - self.first..one.end - self.first], &mut back[..other.len()])
     }
 
     /// The gradient at a place of the flat array.

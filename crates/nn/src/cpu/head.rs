@@ -227,13 +227,9 @@ pub(crate) fn read_layer<T: Real>(
 ) {
     let network = &engine.network;
     let (d, width) = (network.channels.padded_width(), source_width(network));
-    let normalise = |x: &[T], y: &mut [T]| {
-        if layer == 0 {
-            y.copy_from_slice(x);
-        } else {
-            let (site, affine) = engine.norm_site(layer - 1, 1, stream);
-            engine.normalise(site, affine, x, y);
-        }
+    let normalise = |x: &[T], y: &mut [T]| match engine.stream_norm(layer, stream) {
+        Some((site, affine)) => engine.normalise(site, affine, x, y),
+        None => y.copy_from_slice(x),
     };
     match network.jump {
         Jump::Concat if width > d => {
@@ -335,9 +331,10 @@ pub(crate) fn backward<T: Real>(engine: &mut Engine<T>) {
             ] {
                 g.fill(T::ZERO);
                 engine.add_head_gradient(layers, stream, rows, g);
-                if engine.network.norm == Norm::Batch && layers > 0 && !g.is_empty() {
+                let norm = engine.stream_norm(layers, stream);
+                if let (Norm::Batch, Some((site, _)), false) = (engine.network.norm, norm, g.is_empty()) {
                     let x = &engine.work.streams[layers].of(stream)[rows.start * d..rows.end * d];
-                    engine.norm_site(layers - 1, 1, stream).0.batch.add_gradient_sums(engine.isa, g, x, sums);
+                    site.batch.add_gradient_sums(engine.isa, g, x, sums);
                 }
             }
         });

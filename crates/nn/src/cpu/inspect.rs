@@ -4,6 +4,7 @@ use gt_graph::GraphBatch;
 
 use super::engine::{Edges, Engine, in_pool};
 use crate::Stream;
+use crate::network::LayerKind;
 use crate::real::Real;
 
 /// The softmax weights of a batch: w_ij = exp(logit_ij) / Σ_j exp(logit_ij) (eq. 5 and 11, with the network's clamp), in which j runs over the sources of the edges into i.
@@ -15,7 +16,7 @@ pub struct Attention<T> {
     pub source: Vec<u32>,
     /// Their targets. `[edges]`
     pub target: Vec<u32>,
-    /// Weights of each layer. `[edges, heads]`
+    /// Weights of each layer. `[edges, heads]`, where the last layer of additive attention has one head.
     pub layers: Vec<Vec<T>>,
 }
 
@@ -27,9 +28,19 @@ impl<T: Real> Engine<T> {
     }
 
     /// What every edge weighs, in every layer and head.
+    ///
+    /// # Panics
+    /// If the layers do not weigh edges by attention: convolutions, and gated layers.
     pub fn attention(&mut self, batch: &GraphBatch, edges: Edges) -> Attention<T> {
+        assert!(self.network.attends(), "{:?} has no attention", self.network.kind);
         let mut layers = Vec::new();
-        self.look(batch, edges, |engine| layers.push(engine.weights()));
+        self.look(batch, edges, |engine| {
+            let weights = match engine.network.kind {
+                LayerKind::AdditiveAttention => engine.additive_weights(layers.len()),
+                _ => engine.weights(),
+            };
+            layers.push(weights);
+        });
         let topology = &self.work.topology;
         let into = |node: usize| (topology.in_offsets[node + 1] - topology.in_offsets[node]) as usize;
         let target = (0..topology.nodes()).flat_map(|node| std::iter::repeat_n(node as u32, into(node))).collect();

@@ -14,6 +14,7 @@ mod inference;
 mod input;
 mod inspect;
 mod layer_norm;
+mod message;
 pub(crate) mod norm;
 mod peak;
 mod plan;

@@ -6,7 +6,7 @@ use super::gradient::Gradient;
 use super::layer_norm;
 use super::workspace::PartState;
 use crate::Stream;
-use crate::network::Norm;
+use crate::network::{LayerKind, Norm};
 use crate::parameters::Affine;
 use crate::real::Real;
 
@@ -22,6 +22,11 @@ impl<T: Real> Engine<T> {
     /// A normalisation (0 or 1) of a layer: its state, and where γ and β lie.
     pub(crate) fn norm_site(&self, layer: usize, number: usize, stream: Stream) -> (&Site<T>, Affine) {
         (self.sites[layer][number].of(stream), self.layout.layers[layer].half(stream).norms[number])
+    }
+
+    /// What the stream after so many layers still has to be normalised by: nothing before the first, nor where layers normalise before they add their input.
+    pub(crate) fn stream_norm(&self, layers: usize, stream: Stream) -> Option<(&Site<T>, Affine)> {
+        (layers > 0 && self.network.kind == LayerKind::Attention).then(|| self.norm_site(layers - 1, 1, stream))
     }
 
     /// y = norm(x), with a normalisation whose statistics are known.

@@ -164,6 +164,19 @@ pub trait Simd: Copy + 'static {
         Self::from_array(&lanes)
     }
 
+    /// Sixteen numbers of a slice.
+    #[inline(always)]
+    fn get(from: &[Self::T], at: usize) -> Self::V {
+        let lanes = from[at..].first_chunk().expect("rows are whole registers");
+        Self::from_array(lanes)
+    }
+
+    /// Writes sixteen numbers to a slice.
+    #[inline(always)]
+    fn put(to: &mut [Self::T], at: usize, value: Self::V) {
+        *to[at..].first_chunk_mut().expect("rows are whole registers") = Self::to_array(value);
+    }
+
     #[inline(always)]
     fn zero() -> Self::V {
         Self::splat(Self::T::ZERO)

@@ -13,7 +13,7 @@ use super::input;
 use super::plan::{Plan, Span, Topology};
 use crate::Stream;
 use crate::channels::padded;
-use crate::network::{Jump, Network};
+use crate::network::{Jump, LayerKind, Network};
 use crate::real::Real;
 
 /// The two streams.
@@ -39,28 +39,34 @@ impl<T> Pair<T> {
     }
 }
 
-/// Gradients that live between the two passes back through an attention: of a block, or, in an open plan, of the batch.
+/// Gradients that live between the two passes back through an attention: of a block, or, in an open plan, of the batch. Layers of another kind always work on the batch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Between<T> {
-    /// Of the first normalisation's input. `[nodes, d]`
+    /// Of the first normalisation's input; of the only one's output. `[nodes, d]`
     pub(crate) dx: Buffer<T>,
-    /// Of the attended values. `[nodes, d]`
+    /// Of the attended values; of the only normalisation's input. `[nodes, d]`
     pub(crate) dattended: Buffer<T>,
-    /// Of queries, keys and values. `[nodes, 3d]`
+    /// Of queries, keys and values. `[nodes, 3d]` Of what nodes are projected to; of a convolution's sums. `[nodes, d]`, of gated layers `[nodes, 4d]`
     pub(crate) dqkv: Buffer<T>,
-    /// Of the logits. `[edges, heads]`
+    /// Of the logits. `[edges, heads]`, of additive attention `[edges, lanes]`
     pub(crate) dlogit: Buffer<T>,
-    /// Of the scores, where edges have a stream. `[edges, d]`
+    /// Of the scores, where edges have a stream; of gated layers, of the normalisation's output, then of the gates. `[edges, d]`
     pub(crate) dscore: Buffer<T>,
 }
 
 impl<T: Real> Between<T> {
     fn size(&mut self, network: &Network, nodes: usize, edges: usize) {
         let (d, h) = (network.channels.padded_width(), network.channels.padded_heads());
+        let (projected, logits) = match network.kind {
+            LayerKind::Attention => (3 * d, h),
+            LayerKind::Convolution => (d, 0),
+            LayerKind::AdditiveAttention => (d, network.channels.lanes()),
+            LayerKind::Gated => (4 * d, 0),
+        };
         self.dx.size(nodes * d);
         self.dattended.size(nodes * d);
-        self.dqkv.size(nodes * 3 * d);
-        self.dlogit.size(edges * h);
+        self.dqkv.size(nodes * projected);
+        self.dlogit.size(edges * logits);
         self.dscore.size(if network.edge_stream { edges * d } else { 0 });
     }
 }
@@ -152,7 +158,8 @@ impl<T: Real> Workspace<T> {
         let (nodes, all_edges) = (self.topology.nodes(), self.topology.edges());
         let stream_edges = if network.edge_stream { all_edges } else { 0 };
         self.rows.set_rows(nodes, stream_edges, self.plan.parts.len());
-        if train || self.plan.open {
+        let by_stage = self.plan.open || network.kind != LayerKind::Attention;
+        if train || by_stage {
             self.size_activations(network, nodes, all_edges, stream_edges, train);
         }
         self.size_parts(network, train);
@@ -160,7 +167,7 @@ impl<T: Real> Workspace<T> {
             let d = network.channels.padded_width();
             self.gradients.node.size(nodes * d);
             self.gradients.edge.size(stream_edges * d);
-            if self.plan.open {
+            if by_stage {
                 self.between.size(network, nodes, all_edges);
             }
         }
@@ -208,7 +215,7 @@ impl<T: Real> Workspace<T> {
                     scratch.wide.size(rows * hidden);
                 }
             }
-            match (self.plan.open, train) {
+            match (self.plan.open || network.kind != LayerKind::Attention, train) {
                 (true, _) => {}
                 (false, true) => part.between.size(network, nodes, edges),
                 (false, false) => {

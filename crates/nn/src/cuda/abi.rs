@@ -154,6 +154,36 @@ device_structs! {
         threshold: u32,
         scale: f32,
     }
+    MessageHalf {
+        h: Pointer,
+        projected: Pointer,
+        x: Pointer,
+        out: Pointer,
+        g: Pointer,
+        dy: Pointer,
+        dx: Pointer,
+        dprojected: Pointer,
+        jump: Pointer,
+        jump_stride: i32,
+        returns: i32,
+        linear: Linear,
+        norm: Site,
+        dropped: u32,
+    }
+    Message {
+        node: MessageHalf,
+        edge: MessageHalf,
+        node_tiles: i32,
+        threshold: u32,
+        scale: f32,
+        vectors: Pointer,
+        logits: Pointer,
+        softmax: Pointer,
+        dlogits: Pointer,
+        dt: Pointer,
+        single: i32,
+        inverse: Pointer,
+    }
     HeadLayer { linear: Linear, out: Pointer, dout: Pointer, inner: i32, width: i32 }
     Head { input: Pointer, dinput: Pointer, layers: [HeadLayer; 8], count: i32, widest: i32 }
     Spread { dinput: Pointer, largest: Pointer, width: i32, reads: i32, readout: i32 }

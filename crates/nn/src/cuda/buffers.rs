@@ -1,5 +1,7 @@
 //! Everything that lies on the card for one network: flat arrays of parameters, buffers for the largest batch, and the kernels' structures that point into them.
 
+mod message;
+
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
@@ -14,8 +16,10 @@ use super::program::{Program, Shape};
 use super::resident::{Capacity, ResidentData};
 use crate::Stream;
 use crate::cpu::Edges;
-use crate::network::{Input, Jump, Network, Norm, Readout, Reads};
+use crate::network::{Input, Jump, LayerKind, Network, Norm, Readout, Reads};
 use crate::parameters::{Affine, InputRegions, Parameters, Region};
+
+pub(crate) use message::MessageLayer;
 
 /// Tiles whose results every block of the next kernel still merges by itself; with more of them, groups are merged in between.
 const MOST_ITEMS: usize = 192;
@@ -86,6 +90,8 @@ pub(crate) struct Buffers {
     /// Input of the first layer.
     pub(crate) embedded: [Pointer; 2],
     pub(crate) layers: Vec<Layer>,
+    /// Those of another kind than attention, instead.
+    pub(crate) messages: Vec<MessageLayer>,
     /// All normalisations, on the device, and how many.
     pub(crate) sites: (Pointer, usize),
     pub(crate) head: abi::Head,
@@ -134,6 +140,7 @@ impl Buffers {
             input,
             embedded,
             layers: Vec::new(),
+            messages: Vec::new(),
             sites: (0, 0),
             head: abi::Head::default(),
             head_jobs: abi::Jobs::default(),
@@ -150,8 +157,18 @@ impl Buffers {
             memory,
         };
         buffers.head(network, &layout, program.shape)?;
-        buffers.layers(network, &layout, program.shape)?;
+        match network.kind {
+            LayerKind::Attention => buffers.layers(network, &layout, program.shape)?,
+            _ => buffers.messages(network, &layout, program.shape)?,
+        }
         Ok(buffers)
+    }
+
+    /// Gradients of the embedded nodes and edges, after the way back.
+    pub(crate) fn dembedded(&self) -> [Pointer; 2] {
+        let of_layers = self.layers.first().map(|layer| [layer.streams.node.dout, layer.streams.edge.dout]);
+        let of_messages = self.messages.first().map(|layer| [layer.message.node.g, layer.message.edge.g]);
+        of_layers.or(of_messages).unwrap_or_default()
     }
 
     /// Chunk 0 of a region's gradient.
@@ -449,13 +466,7 @@ fn flat(
     let size = layout.size();
     let streams = if network.edge_stream { 2 } else { 1 };
     let sites = if network.norm == Norm::Batch { 2 * streams * network.layers } else { 0 };
-    let idle = match layout.layers.last() {
-        Some(layer) if network.edge_stream && !network.last_edges_read() => {
-            let end = layout.head.first().map_or(size, |affine| affine.weight.offset);
-            (layer.edge.output.weight.offset, end)
-        }
-        _ => (size, size),
-    };
+    let idle = layout.idle(network);
     // In f32 what rounding to TF32 leaves is kept too.
     let copies = if precision == Precision::F32 { 2 } else { 1 };
     Ok(Flat {
@@ -471,7 +482,7 @@ fn flat(
         places: memory.with(&places(layout, network.channels.padded_width(), precision))?,
         running: memory.zeros::<f32>(sites * 2 * network.channels.padded_width())?,
         sites,
-        idle,
+        idle: (idle.start, idle.end),
     })
 }
 

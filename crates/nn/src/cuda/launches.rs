@@ -1,5 +1,7 @@
 //! The launches of a step, in order. Weight gradients run on a second stream, beside the way back through the layers.
 
+mod message;
+
 use std::sync::Arc;
 
 use cudarc::driver::{CudaEvent, CudaStream, LaunchConfig, PushKernelArg};
@@ -11,7 +13,7 @@ use super::error::{CudaError, Result};
 use super::memory::at;
 use super::program::{Program, Shape};
 use crate::cpu::{Edges, source_width};
-use crate::network::{Jump, Network, Norm, Readout, Reads};
+use crate::network::{Jump, LayerKind, Network, Norm, Readout, Reads};
 
 /// Rows that a block of the head takes.
 const HEAD_ROWS: usize = 4;
@@ -40,6 +42,8 @@ struct SharedMemory {
     feed: usize,
     head: usize,
     weigh: usize,
+    /// Of layers of another kind, going back through a projection.
+    message: usize,
 }
 
 /// Launches a kernel: stream, program, name, grid, block, bytes of shared memory, arguments.
@@ -52,6 +56,8 @@ macro_rules! launch {
         unsafe { builder.launch(config) }.map(|_| ()).map_err(CudaError::from)
     }};
 }
+
+use launch;
 
 impl Launches {
     pub(crate) fn new(
@@ -72,6 +78,7 @@ impl Launches {
             read: tiles(&[d]),
             // Four sets of 32 rows of both factors, as in `weights.cu`.
             weigh: 4 * 2 * 32 * (program.shape.unit + 8) * 4,
+            message: tiles(&[d, if network.kind == LayerKind::Gated { 4 * d } else { d }]),
             head: 2 * HEAD_ROWS * widest.max(network.head_streams() * d) * 4,
         };
         let needs = [
@@ -87,6 +94,19 @@ impl Launches {
             ("head_backward", shared.head),
             ("weigh_gradients", shared.weigh),
         ];
+        let mut needs = needs.to_vec();
+        if network.kind != LayerKind::Attention {
+            needs.extend([
+                ("message_project", shared.join),
+                ("message_measure", shared.read),
+                ("message_activate", shared.read),
+                ("message_activate_backward", shared.join),
+                ("message_project_backward", shared.message),
+            ]);
+        }
+        if matches!(network.kind, LayerKind::AdditiveAttention | LayerKind::Gated) {
+            needs.push(("message_unnormalise", shared.join));
+        }
         for (name, bytes) in needs {
             // Some bytes are taken by arrays of fixed size.
             if bytes + (32 << 10) > limit {
@@ -186,6 +206,7 @@ impl Launches {
                 )?;
             }
         }
+        self.messages(b, train)?;
         for (index, layer) in b.layers.iter().enumerate() {
             // In inference nobody may read the last layer's edges.
             let edges = train || index + 1 < b.layers.len() || self.network.last_edges_read();
@@ -338,7 +359,6 @@ impl Launches {
 
     fn backward(&self, b: &Buffers) -> Result<()> {
         let Self { stream, program, shared, network, .. } = self;
-        let shape = program.shape;
         launch!(stream, program, "head_backward", self.head_grid(b), (128, 1, 1), shared.head, b.batch, b.head)?;
         self.weigh(b, b.head_jobs, b.head_units)?;
         let width = source_width(network);
@@ -355,6 +375,28 @@ impl Launches {
             let grid = (rows.clamp(1, 1 << 16) as u32, 1, 1);
             launch!(stream, program, "spread", grid, (128, 1, 1), 0, b.batch, of, b.dsource)?;
         }
+        match network.kind {
+            LayerKind::Attention => self.layers_backward(b)?,
+            _ => self.messages_backward(b)?,
+        }
+        let ready = stream.record_event(None)?;
+        self.side.wait(&ready)?;
+        if b.sites.1 > 0 {
+            let grid = (b.sites.1 as u32, 1, 1);
+            launch!(self.side, program, "settle_gradients", grid, self.threads(), 0, b.batch, b.sites.0)?;
+        }
+        self.input_backward(b)?;
+        // The side stream has done everything before, the head's weights included.
+        stream.wait(&self.side.record_event(None)?)?;
+        Ok(())
+    }
+
+    /// Back through all layers, from the gradient of what the head read.
+    fn layers_backward(&self, b: &Buffers) -> Result<()> {
+        let Self { stream, program, shared, network, .. } = self;
+        let shape = program.shape;
+        let width = source_width(network);
+        let on_edges = network.reads == Reads::Edges;
         let Some(last) = b.layers.last() else { return Ok(()) };
         let column = if network.jump == Jump::Concat { (network.layers - 1) * shape.d } else { 0 };
         let dsource = at::<f32>(b.dsource, column);
@@ -390,15 +432,6 @@ impl Launches {
             self.layer_backward(b, layer, edges, index == 0)?;
             done.push(self.weigh(b, layer.jobs, layer.units)?);
         }
-        let ready = stream.record_event(None)?;
-        self.side.wait(&ready)?;
-        if b.sites.1 > 0 {
-            let grid = (b.sites.1 as u32, 1, 1);
-            launch!(self.side, program, "settle_gradients", grid, self.threads(), 0, b.batch, b.sites.0)?;
-        }
-        self.input_backward(b)?;
-        // The side stream has done everything before, the head's weights included.
-        stream.wait(&self.side.record_event(None)?)?;
         Ok(())
     }
 
@@ -456,8 +489,8 @@ impl Launches {
 
     fn input_backward(&self, b: &Buffers) -> Result<()> {
         let (threshold, scale) = input_dropout(&self.network);
-        let Some(layer) = b.layers.first() else { return Ok(()) };
-        let streams = [(b.input.node, layer.streams.node.dout), (b.input.edge, layer.streams.edge.dout)];
+        let [node, edge] = b.dembedded();
+        let streams = [(b.input.node, node), (b.input.edge, edge)];
         for ((edges, (input, g)), (list, entries)) in (0i32..).zip(streams).zip(b.input.gradients) {
             if entries > 0 {
                 // Nodes and edges have nothing to do with each other.
@@ -548,7 +581,7 @@ impl Launches {
         if self.network.norm != Norm::Batch {
             return Ok(());
         }
-        launch!(self.stream, self.program, "use_running", (b.flat.sites as u32, 1, 1), (128, 1, 1), 0, b.sites.0)
+        launch!(self.stream, self.program, "use_running", (b.sites.1 as u32, 1, 1), (128, 1, 1), 0, b.sites.0)
     }
 }
 

@@ -10,10 +10,10 @@ use cudarc::nvrtc::{Ptx, sys};
 use super::device::{CudaDevice, Precision};
 use super::error::{CudaError, Result};
 use crate::channels::padded;
-use crate::network::{Clamp, Gate, Network, Norm};
+use crate::network::{Clamp, Gate, LayerKind, Network, Norm};
 use crate::parameters::Parameters;
 
-const SOURCES: [(&str, &str); 10] = [
+const SOURCES: [(&str, &str); 11] = [
     ("common.cuh", include_str!("kernels/common.cuh")),
     ("batch.cu", include_str!("kernels/batch.cu")),
     ("product.cuh", include_str!("kernels/product.cuh")),
@@ -21,6 +21,7 @@ const SOURCES: [(&str, &str); 10] = [
     ("input.cu", include_str!("kernels/input.cu")),
     ("layer.cu", include_str!("kernels/layer.cu")),
     ("attend.cu", include_str!("kernels/attend.cu")),
+    ("message.cu", include_str!("kernels/message.cu")),
     ("head.cu", include_str!("kernels/head.cu")),
     ("weights.cu", include_str!("kernels/weights.cu")),
     ("optimiser.cu", include_str!("kernels/optimiser.cu")),
@@ -145,6 +146,7 @@ pub(crate) fn options(network: &Network, shape: Shape, precision: Precision, arc
         ("RESIDUAL", usize::from(network.residual)),
         ("GATE", usize::from(network.gate == Gate::Scalar)),
         ("CLAMP", usize::from(network.clamp == Clamp::Exponentials)),
+        ("KIND", network.kind as usize),
         ("PRECISION", precision as usize),
         ("PARAMETERS", Parameters::new(network).size()),
     ];
@@ -244,6 +246,25 @@ const KERNELS: [&str; 28] = [
     "copy_all",
 ];
 
+/// Kernels of layers of other kinds than attention.
+fn message_kernels(kind: LayerKind) -> Vec<&'static str> {
+    let all = [
+        "message_forward",
+        "message_project",
+        "message_measure",
+        "message_activate",
+        "message_activate_backward",
+        "message_project_backward",
+    ];
+    let own: &[&str] = match kind {
+        LayerKind::Attention => return Vec::new(),
+        LayerKind::Convolution => &["message_return"],
+        LayerKind::AdditiveAttention => &["message_into", "message_out", "message_unnormalise", "message_vectors"],
+        LayerKind::Gated => &["message_into", "message_out", "message_unnormalise"],
+    };
+    [&all[..], own].concat()
+}
+
 impl Program {
     /// Takes the kernels from the cache, or compiles them and puts them there.
     ///
@@ -259,8 +280,8 @@ impl Program {
         let shape = Shape::of(network, precision, device, usual);
         let image = machine_code(&options(network, shape, precision, &device.architecture), cache)?;
         let module = device.context.load_module(Ptx::from_binary(image))?;
-        let functions =
-            KERNELS.iter().map(|&name| Ok((name, module.load_function(name)?))).collect::<Result<HashMap<_, _>>>()?;
+        let names = KERNELS.into_iter().chain(message_kernels(network.kind));
+        let functions = names.map(|name| Ok((name, module.load_function(name)?))).collect::<Result<HashMap<_, _>>>()?;
         Ok(Self { shape, functions })
     }
 
@@ -335,6 +356,11 @@ mod tests {
             Network { norm: Norm::None, edge_stream: true, gate: Gate::Scalar, ..Network::new(Channels::new(7, 1), 1) },
             Network { residual: false, ..Network::new(Channels::new(96, 48), 1) },
             Network::new(Channels::new(512, 8), 1),
+            Network { kind: LayerKind::Convolution, ..Network::new(Channels::new(172, 1), 2) },
+            Network { kind: LayerKind::AdditiveAttention, ..Network::new(Channels::new(176, 8), 2) },
+            Network { kind: LayerKind::AdditiveAttention, norm: Norm::Layer, ..Network::new(Channels::new(40, 20), 2) },
+            Network { kind: LayerKind::Gated, edge_stream: true, ..Network::new(Channels::new(78, 1), 2) },
+            Network { kind: LayerKind::Gated, edge_stream: true, dropout: 0.1, ..Network::new(Channels::new(7, 1), 2) },
         ];
         let kinds = networks.iter().flat_map(|network| Precision::ALL.map(|precision| (network, precision, "sm_90")));
         let older = Precision::ALL.map(|precision| (&networks[0], precision, "sm_80"));

@@ -7,7 +7,7 @@ use gt_graph::{
     TargetLayout, TargetRows,
 };
 use gt_nn::cpu::{Edges, Engine, Isa};
-use gt_nn::{Channels, Input, Loss, Network, Part, Real, Role};
+use gt_nn::{Channels, Input, LayerKind, Loss, Network, Part, Real, Role};
 
 /// Widths and heads that cover every path of the kernels: odd, padded, specialised, more heads than a register holds.
 pub const WIDTHS: [(usize, usize); 10] =
@@ -50,6 +50,8 @@ pub fn fill<T: Real>(engine: &mut Engine<T>, seed: u64) {
             Role::Norm(_, _, _, Part::Weight) => (1.0, 0.3),
             Role::Embedding(..) | Role::MultiHot(_) | Role::Roles => (0.0, 1.0),
             _ if shape.len() == 2 => (0.0, 1.5 / (shape[1] as f64).sqrt()),
+            // Logits of some size, so that weights differ.
+            Role::SourceLogit(_) | Role::TargetLogit(_) => (0.0, 1.5),
             _ => (0.0, 0.3),
         };
         let values: Vec<T> =
@@ -123,6 +125,14 @@ pub fn network(width: usize, heads: usize, edge_stream: bool) -> Network {
         head: vec![width.div_ceil(2), 2],
         ..Network::new(Channels::new(width, heads), 2)
     }
+}
+
+/// The kinds of layers beside attention.
+pub const KINDS: [LayerKind; 3] = [LayerKind::Convolution, LayerKind::AdditiveAttention, LayerKind::Gated];
+
+/// The same network with layers of another kind.
+pub fn network_of(kind: LayerKind, width: usize, heads: usize) -> Network {
+    Network { kind, ..network(width, heads, kind == LayerKind::Gated) }
 }
 
 struct Features {

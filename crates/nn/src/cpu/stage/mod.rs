@@ -1,10 +1,13 @@
-//! The stages of a layer: attention up to the first normalisation's input, feed-forward up to the second's, forward and backward.
+//! The stages of a layer: attention up to the first normalisation's input, feed-forward up to the second's, forward and backward; of layers of another kind, messages up to
+//! the only normalisation's input, then what comes after it.
 
 mod attention;
 mod feed_forward;
+mod message;
 
 pub(crate) use attention::{Attended, Stage, attention_backward, attention_forward};
 pub(crate) use feed_forward::{feed_forward, feed_forward_backward};
+pub(crate) use message::{activate, activate_backward, message, message_backward};
 
 use std::ops::Range;
 
@@ -51,11 +54,9 @@ impl<T: Real> Engine<T> {
 
     /// y = x, normalised by the second normalisation of the layer before.
     fn layer_input(&self, layer: usize, stream: Stream, x: &[T], y: &mut [T]) {
-        if layer == 0 {
-            y.copy_from_slice(x);
-        } else {
-            let (site, affine) = self.norm_site(layer - 1, 1, stream);
-            self.normalise(site, affine, x, y);
+        match self.stream_norm(layer, stream) {
+            Some((site, affine)) => self.normalise(site, affine, x, y),
+            None => y.copy_from_slice(x),
         }
     }
 

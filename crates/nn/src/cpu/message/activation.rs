@@ -1,0 +1,82 @@
+//! What follows the only normalisation of a layer: h ← h + act(y), with ReLU or ELU (x for x > 0, else e^x − 1).
+
+use crate::cpu::Isa;
+use crate::cpu::simd::{Kernel, LANES, Simd};
+use crate::network::LayerKind;
+use crate::real::Real;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Activation {
+    Relu,
+    Elu,
+}
+
+impl Activation {
+    /// As published: additive attention has the smooth one.
+    pub(crate) fn of(kind: LayerKind) -> Self {
+        if kind == LayerKind::AdditiveAttention { Activation::Elu } else { Activation::Relu }
+    }
+}
+
+/// out ← out + act(y), or act(y) where the layer does not add its input.
+pub(crate) fn activate<T: Real>(isa: Isa, activation: Activation, residual: bool, y: &[T], out: &mut [T]) {
+    assert_eq!(y.len(), out.len());
+    T::dispatch(isa, Forward { activation, residual, y, out });
+}
+
+/// dy = act'(y)·g
+pub(crate) fn activate_backward<T: Real>(isa: Isa, activation: Activation, y: &[T], g: &[T], dy: &mut [T]) {
+    assert_eq!((y.len(), g.len()), (dy.len(), dy.len()));
+    T::dispatch(isa, Backward { activation, y, g, dy });
+}
+
+/// e^x for x ≤ 0, 1 above: the slope of ELU.
+#[inline(always)]
+fn slope<S: Simd>(y: S::V) -> S::V {
+    S::exp(S::max(S::min(y, S::zero()), S::splat(S::T::from_f64(-80.0))))
+}
+
+struct Forward<'a, T> {
+    activation: Activation,
+    residual: bool,
+    y: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Real> Kernel<T> for Forward<'_, T> {
+    #[inline(always)]
+    fn run<S: Simd<T = T>>(self) {
+        for at in (0..self.y.len()).step_by(LANES) {
+            let y = S::get(self.y, at);
+            let mut value = S::max(y, S::zero());
+            if self.activation == Activation::Elu {
+                value = S::add(value, S::sub(slope::<S>(y), S::splat(T::ONE)));
+            }
+            if self.residual {
+                value = S::add(value, S::get(self.out, at));
+            }
+            S::put(self.out, at, value);
+        }
+    }
+}
+
+struct Backward<'a, T> {
+    activation: Activation,
+    y: &'a [T],
+    g: &'a [T],
+    dy: &'a mut [T],
+}
+
+impl<T: Real> Kernel<T> for Backward<'_, T> {
+    #[inline(always)]
+    fn run<S: Simd<T = T>>(self) {
+        for at in (0..self.y.len()).step_by(LANES) {
+            let (y, g) = (S::get(self.y, at), S::get(self.g, at));
+            let dy = match self.activation {
+                Activation::Relu => S::where_positive(y, g),
+                Activation::Elu => S::mul(slope::<S>(y), g),
+            };
+            S::put(self.dy, at, dy);
+        }
+    }
+}

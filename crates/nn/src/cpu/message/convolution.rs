@@ -1,0 +1,64 @@
+//! Sums of a graph convolution: m_i = Σ_j h_j/√(deg⁻_i·deg⁺_j) over the edges j → i, degrees (in and out) taken as at least 1; no self loops are added.
+//! Backward is the same sum over the edges the other way: dh_j = Σ_i dm_i/√(deg⁻_i·deg⁺_j).
+//!
+//! `from` `[all nodes, d]`, `to` `[own nodes, d]`. A node without edges gets 0.
+
+use std::ops::Range;
+
+use crate::cpu::Isa;
+use crate::cpu::plan::Topology;
+use crate::cpu::simd::{Kernel, LANES, Simd};
+use crate::real::Real;
+
+/// Which edges a node sums over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// Those into it.
+    Forward,
+    /// Those out of it.
+    Backward,
+}
+
+pub(crate) struct Gather<'a, T> {
+    pub(crate) topology: &'a Topology,
+    pub(crate) direction: Direction,
+    pub(crate) nodes: Range<usize>,
+    pub(crate) width: usize,
+    pub(crate) from: &'a [T],
+    pub(crate) to: &'a mut [T],
+}
+
+impl<T: Real> Gather<'_, T> {
+    pub(crate) fn run_on(self, isa: Isa) {
+        assert_eq!(self.to.len(), self.nodes.len() * self.width);
+        T::dispatch(isa, self);
+    }
+}
+
+impl<T: Real> Kernel<T> for Gather<'_, T> {
+    #[inline(always)]
+    fn run<S: Simd<T = T>>(self) {
+        let Self { topology, direction, nodes, width, from, to } = self;
+        let (offsets, ends, other) = match direction {
+            Direction::Forward => (&topology.in_offsets, &topology.in_src, &topology.out_offsets),
+            Direction::Backward => (&topology.out_offsets, &topology.out_dst, &topology.in_offsets),
+        };
+        let factor = |offsets: &[u32], node: usize| {
+            T::from_f64(1.0 / f64::from((offsets[node + 1] - offsets[node]).max(1)).sqrt())
+        };
+        for (node, row) in nodes.zip(to.chunks_exact_mut(width)) {
+            row.fill(T::ZERO);
+            for &end in &ends[offsets[node] as usize..offsets[node + 1] as usize] {
+                let share = S::splat(factor(other, end as usize));
+                let from = &from[end as usize * width..][..width];
+                for at in (0..width).step_by(LANES) {
+                    S::put(row, at, S::fma(share, S::get(from, at), S::get(row, at)));
+                }
+            }
+            let share = S::splat(factor(offsets, node));
+            for at in (0..width).step_by(LANES) {
+                S::put(row, at, S::mul(share, S::get(row, at)));
+            }
+        }
+    }
+}
