@@ -29,10 +29,8 @@ impl Launches {
         for (index, layer) in b.messages.iter().enumerate() {
             let below = index.checked_sub(1).map(|below| &b.messages[below].message);
             self.message(b, layer.message, below, train)?;
-            if self.projects_first() {
-                if let Some(below) = below {
-                    self.read_message(b, below, index - 1)?;
-                }
+            if let Some(below) = below.filter(|_| self.projects_first()) {
+                self.read_message(b, below, index - 1)?;
             }
             if !self.projects_first() || index == last {
                 // In inference nobody may read the last layer's edges.
