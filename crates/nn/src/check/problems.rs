@@ -132,8 +132,7 @@ fn other_kinds(molecules: &[(usize, usize)], communities: &[(usize, usize)]) -> 
         problem("convolution, dropout, layers added", dropped(Convolution), Loss::Mse, molecules),
         problem("additive, dropout, layers added", dropped(AdditiveAttention), Loss::Mse, molecules),
         problem("gated, dropout, layers added", dropped(Gated), Loss::Mse, molecules),
-        problem("convolution, many graphs", of(Convolution, 172, 1, 1), Loss::L1, &molecules.repeat(40)),
-        problem("gated, many graphs", of(Gated, 78, 1, 1), Loss::L1, &molecules.repeat(40)),
+        problem("gated, many rows", on_nodes(of(Gated, 16, 1, 3)), weighted, &[(5_000, 13_000), (3_000, 13_500)]),
         problem("gated, edges", Network { reads: Reads::Edges, ..of(Gated, 7, 1, 2) }, weighted, molecules),
         problem("additive, many heads", of(AdditiveAttention, 40, 20, 1), Loss::L1, communities),
     ]
