@@ -1,14 +1,18 @@
 //! Fixtures: one model, one batch, and what must come out.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub mod comparison;
+
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gt_graph::encoding::{Coordinates, Encodings};
 use gt_graph::{
     FeatureLayout, FeatureRows, GraphBatch, GraphParts, GraphStore, Layout, Level, TargetKind, TargetLayout, TargetRows,
 };
-use gt_nn::{Channels, Input, LayerKind, Network, Norm, Readout, Reads};
+use gt_models::parameter_name;
+use gt_nn::cpu::{Engine, Isa};
+use gt_nn::{Channels, Input, LayerKind, Loss, Network, Norm, Readout, Reads, Real};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 
@@ -93,8 +97,31 @@ impl Fixture {
         }
     }
 
-    /// The batch, and the position of each in-order edge in the file.
-    pub fn batch(&self) -> GraphBatch {
+    pub fn loss(&self) -> Loss {
+        if self.graph_task() { Loss::L1 } else { Loss::CrossEntropy { weighted: true } }
+    }
+
+    /// Names of the network's parameters, in the engine's order.
+    pub fn names<T: Real>(&self, engine: &Engine<T>) -> Vec<String> {
+        engine.parameters().list().iter().map(|p| parameter_name(engine.network(), p.role())).collect()
+    }
+
+    /// An engine with the parameters of the file, all of which it must know.
+    pub fn engine<T: Real>(&self, isa: Isa) -> Engine<T> {
+        let mut engine = Engine::<T>::new(self.network(), isa);
+        let names = self.names(&engine);
+        for (index, name) in names.iter().enumerate() {
+            let values: Vec<T> = self.tensors[&format!("param.{name}")].iter().map(|&v| T::from_f64(v)).collect();
+            engine.set_parameter(index, &values);
+        }
+        let stored = self.tensors.keys().filter(|key| key.starts_with("param.")).count();
+        assert_eq!(stored, names.len(), "{}: parameters", self.name);
+        engine.refresh();
+        engine
+    }
+
+    /// The graphs.
+    pub fn store(&self) -> GraphStore {
         let edge_types = self.edge_model() && self.int("n_edge_types") > 0;
         let target =
             if self.graph_task() { (Level::Graph, TargetKind::Float) } else { (Level::Node, TargetKind::Class) };
@@ -143,6 +170,12 @@ impl Fixture {
         });
         let roles = self.tensors.contains_key("input.wl_pe").then(|| self.integers("input.wl_pe"));
         store.set_encodings(Encodings { laplacian, weisfeiler_lehman: roles, ..Default::default() }).unwrap();
+        store
+    }
+
+    /// The graphs as one batch.
+    pub fn batch(&self) -> GraphBatch {
+        let store = self.store();
         let mut batch = GraphBatch::new();
         batch.assemble(&store, &(0..store.len()).collect::<Vec<_>>()).unwrap();
         batch
@@ -161,4 +194,36 @@ impl Fixture {
             && self.name.contains("full")
             && !self.name.contains("full_size")
     }
+}
+
+/// Where fixtures are: what `GT_FIXTURES` says, or the repository's own and those beside it.
+fn folders() -> Vec<PathBuf> {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    match std::env::var_os("GT_FIXTURES") {
+        // Cargo runs tests in their crate's folder; a relative path is one of the workspace, from where they are started. By itself a test is run anywhere.
+        Some(folder) => vec![if workspace.is_dir() { workspace.join(folder) } else { folder.into() }],
+        None => vec![workspace.join("crates/models/tests/fixtures"), workspace.join("../shared/fixtures")],
+    }
+}
+
+pub fn fixtures() -> Vec<Fixture> {
+    let mut found = Vec::new();
+    for folder in folders() {
+        let Ok(entries) = std::fs::read_dir(&folder) else {
+            say(&format!("skipped: {} is not here", folder.display()));
+            continue;
+        };
+        let mut paths: Vec<PathBuf> =
+            entries.map(|e| e.unwrap().path()).filter(|p| p.extension().is_some_and(|e| e == "safetensors")).collect();
+        paths.sort();
+        found.extend(paths.iter().filter_map(|path| Fixture::read(path)));
+    }
+    eprintln!("{} model fixtures", found.len());
+    found
+}
+
+/// Writes past the test harness, which keeps the output of passing tests to itself.
+pub fn say(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
