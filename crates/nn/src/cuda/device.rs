@@ -87,6 +87,14 @@ impl CudaDevice {
         machine_code(&options(network, shape, precision, &self.architecture), Some(cache)).map(|_| ())
     }
 
+    /// Bytes per second between chip and memory, where the driver tells: two transfers per clock over the whole bus.
+    pub fn bandwidth(&self) -> Option<f64> {
+        let attribute = |attribute| self.context.attribute(attribute).ok().filter(|&value| value > 0).map(f64::from);
+        let kilohertz = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?;
+        let bits = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?;
+        Some(2.0 * 1e3 * kilohertz * bits / 8.0)
+    }
+
     /// Free and total memory, bytes.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use crate::loss::Loss;
 /// Labels on a device.
 #[derive(Debug)]
 pub struct CudaLabels {
-    _memory: Memory,
+    memory: Memory,
     floats: abi::Pointer,
     classes: abi::Pointer,
     rows: usize,
@@ -33,7 +33,12 @@ impl CudaLabels {
             TargetRows::Class(values) => (0, memory.with(values)?),
         };
         stream.synchronize()?;
-        Ok(Self { _memory: memory, floats, classes, rows, values: labels.len() })
+        Ok(Self { memory, floats, classes, rows, values: labels.len() })
+    }
+
+    /// Bytes on the device.
+    pub fn bytes(&self) -> usize {
+        self.memory.bytes()
     }
 
     pub(crate) fn labels(&self, task: &CudaTask) -> abi::Labels {

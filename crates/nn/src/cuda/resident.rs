@@ -30,7 +30,7 @@ pub(crate) struct Features {
 /// A data set on a device.
 #[derive(Debug)]
 pub struct ResidentData {
-    _memory: Memory,
+    memory: Memory,
     pub(crate) structure: abi::Resident,
     pub(crate) node: Features,
     pub(crate) edge: Features,
@@ -104,7 +104,7 @@ impl ResidentData {
             counts
         };
         Ok(Arc::new(Self {
-            _memory: memory,
+            memory,
             structure,
             node,
             edge,
@@ -113,6 +113,11 @@ impl ResidentData {
             edge_counts: descending(edge_counts),
             graphs,
         }))
+    }
+
+    /// Bytes on the device.
+    pub fn bytes(&self) -> usize {
+        self.memory.bytes()
     }
 
     /// The most that a batch of so many graphs can hold: a function of data and batch size alone.

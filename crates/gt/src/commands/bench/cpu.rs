@@ -12,7 +12,8 @@ use crate::console;
 
 /// Times training and inference steps one by one.
 pub fn measure(steps: usize, set: Set, graph: GraphKind, job: Job) -> Result<()> {
-    let Job { network, loss, store, size } = job;
+    let Job { network, loss, store, size, .. } = &job;
+    let (loss, size) = (*loss, *size);
     let full = graph == GraphKind::Full;
     let isa = Isa::detect();
     let mut engine = Engine::<f32>::new(network.clone(), isa);
@@ -23,7 +24,7 @@ pub fn measure(steps: usize, set: Set, graph: GraphKind, job: Job) -> Result<()>
         .map(|i| {
             let ids: Vec<usize> = (0..size.min(store.len())).map(|j| (i * size + j) % store.len()).collect();
             let mut batch = GraphBatch::new();
-            batch.assemble(&store, &ids).map(|()| batch)
+            batch.assemble(store, &ids).map(|()| batch)
         })
         .collect::<Result<_, _>>()?;
     for mode in ["train", "infer"] {
@@ -49,7 +50,7 @@ pub fn measure(steps: usize, set: Set, graph: GraphKind, job: Job) -> Result<()>
         peaks.sort_by(f64::total_cmp);
         let batch = &batches[0];
         let count = if full { batch.full().num_edges() } else { batch.num_edges() };
-        let flops = linear_flops(&network, batch, count, mode == "train");
+        let flops = linear_flops(network, batch, count, mode == "train");
         let median = times[times.len() / 2];
         let peak = peaks[peaks.len() / 2];
         console::print_json(&Line {
@@ -69,6 +70,10 @@ pub fn measure(steps: usize, set: Set, graph: GraphKind, job: Job) -> Result<()>
             peak_gflops: Some(peak),
             peak_share: Some(flops / median / 1e6 / peak),
             rss_mb: peak_rss_mb(),
+            s_per_epoch: job.epoch(median),
+            memory_mb: None,
+            bandwidth_gbs: None,
+            bandwidth_share: None,
         })?;
     }
     Ok(())

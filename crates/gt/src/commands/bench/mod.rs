@@ -2,6 +2,7 @@
 
 mod cpu;
 mod cuda;
+mod limits;
 mod sets;
 
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ use gt_nn::{Loss, Network};
 use serde::Serialize;
 
 use crate::device::{DeviceChoice, PrecisionName};
-use sets::{random_graph, synthetic};
+use sets::{random_graph, synthetic, training_graphs};
 
 /// Time one training and one inference step of the published configurations.
 #[derive(Args)]
@@ -84,10 +85,16 @@ struct Line {
     ms_median: f64,
     ms_min: f64,
     gflops: f64,
-    /// Not measured on cards.
+    /// Measured on processors, a card's by its datasheet.
     peak_gflops: Option<f64>,
     peak_share: Option<f64>,
     rss_mb: Option<u64>,
+    /// Of a pass over the training graphs of the published set.
+    s_per_epoch: f64,
+    /// On a card.
+    memory_mb: Option<usize>,
+    bandwidth_gbs: Option<f64>,
+    bandwidth_share: Option<f64>,
 }
 
 /// What is timed.
@@ -97,6 +104,15 @@ struct Job {
     store: GraphStore,
     /// Graphs per batch.
     size: usize,
+    /// Graphs in an epoch.
+    graphs: usize,
+}
+
+impl Job {
+    /// Seconds of an epoch whose steps take so many milliseconds.
+    fn epoch(&self, ms: f64) -> f64 {
+        self.graphs.div_ceil(self.size) as f64 * ms / 1e3
+    }
 }
 
 impl Arguments {
@@ -138,7 +154,7 @@ impl Arguments {
         gt_train::ensure_encodings(&mut store, &config, None)?;
         config.model.layers = self.layers.unwrap_or(config.model.layers);
         let network = config.network(&set.shape())?;
-        Ok(Job { network, loss: config.loss(&set.shape())?, store, size })
+        Ok(Job { network, loss: config.loss(&set.shape())?, store, size, graphs: training_graphs(set) })
     }
 
     /// A random graph whose nodes are to be classified.
@@ -152,7 +168,7 @@ impl Arguments {
             edge: Columns { categorical: edge, ..Default::default() },
             target: TargetShape { level: Level::Node, kind: TargetKind::Class, columns: vec![4] },
         };
-        Ok(Job { network: config.network(&shape)?, loss: config.loss(&shape)?, store, size: 1 })
+        Ok(Job { network: config.network(&shape)?, loss: config.loss(&shape)?, store, size: 1, graphs: 1 })
     }
 }
 

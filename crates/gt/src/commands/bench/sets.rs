@@ -17,6 +17,15 @@ pub fn synthetic(set: PublishedSet, count: usize) -> Result<GraphStore> {
     })
 }
 
+/// Graphs that the published models were trained on.
+pub fn training_graphs(set: PublishedSet) -> usize {
+    match set {
+        PublishedSet::Pattern => SbmSet::Pattern.published_sizes().train,
+        PublishedSet::Cluster => SbmSet::Cluster.published_sizes().train,
+        PublishedSet::Zinc => 10_000,
+    }
+}
+
 /// One graph with edges between random nodes.
 pub fn random_graph(nodes: usize, edges: usize, edge_features: bool) -> Result<GraphStore> {
     let one = FeatureLayout { categorical: 1, ..Default::default() };
