@@ -6,7 +6,10 @@ use std::str::FromStr;
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use etcetera::{BaseStrategy, choose_base_strategy};
-use gt_nn::cuda::{CudaDevice, Precision};
+use gt_nn::cuda::{CudaDevice, CudaError, Precision};
+use gt_train::TrainError;
+
+use crate::console;
 
 /// What was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +45,26 @@ impl DeviceChoice {
         match self {
             Self::Cpu => Ok(None),
             Self::Cuda(number) => Ok(Some(CudaDevice::open(number)?)),
-            Self::Auto => Ok(CudaDevice::open(0).ok()),
+            Self::Auto => Ok(or_none(CudaDevice::open(0), console::warn)),
+        }
+    }
+
+    /// What a card made, or none: with `auto` one that cannot is told of, and the processor has to.
+    ///
+    /// # Errors
+    /// If a card was asked for by name and cannot.
+    pub fn or_processor<T>(
+        self,
+        card: &str,
+        made: gt_train::Result<T>,
+        note: impl FnOnce(&str),
+    ) -> gt_train::Result<Option<T>> {
+        match made {
+            Err(TrainError::Device(error)) if self == Self::Auto => {
+                note(&format!("the processor is used, not {card}: {error}"));
+                Ok(None)
+            }
+            made => made.map(Some),
         }
     }
 
@@ -58,6 +80,18 @@ impl DeviceChoice {
             precision.precision().name()
         );
         Ok(device)
+    }
+}
+
+/// A card, or none; one that is there and cannot be used is told of.
+fn or_none<T>(opened: Result<T, CudaError>, note: impl FnOnce(&str)) -> Option<T> {
+    match opened {
+        Ok(device) => Some(device),
+        Err(CudaError::NoDriver | CudaError::NoDevice { .. }) => None,
+        Err(error) => {
+            note(&format!("the processor is used: {error}"));
+            None
+        }
     }
 }
 
@@ -89,5 +123,54 @@ pub fn cache_folder() -> Option<PathBuf> {
     match std::env::var_os("GT_CACHE") {
         Some(folder) => Some(PathBuf::from(folder)),
         None => Some(choose_base_strategy().ok()?.cache_dir().join("graph-transformer")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gt_nn::cuda::OnCard;
+
+    use super::*;
+
+    fn troubles() -> [CudaError; 7] {
+        [
+            CudaError::TooOld { name: "Old card".into(), major: 7, minor: 5 },
+            CudaError::OldDriver { found: "11.2".into() },
+            CudaError::Rejected("CUDA_ERROR_NO_BINARY_FOR_GPU".into()),
+            CudaError::Memory { part: OnCard::Network, held: 0, wanted: 1 << 30, free: 0 },
+            CudaError::Full("CUDA_ERROR_OUT_OF_MEMORY".into()),
+            CudaError::Lost("CUDA_ERROR_DEVICE_UNAVAILABLE".into()),
+            CudaError::NoCompiler,
+        ]
+    }
+
+    #[test]
+    fn auto_tells_why_a_card_cannot_be_used_and_takes_the_processor() {
+        for trouble in troubles() {
+            let sentence = trouble.to_string();
+            let mut noted = String::new();
+            assert!(or_none::<()>(Err(trouble), |note| noted = note.into()).is_none());
+            assert_eq!(noted, format!("the processor is used: {sentence}"));
+        }
+        for nothing in [CudaError::NoDriver, CudaError::NoDevice { asked: 0, found: 0 }] {
+            assert!(or_none::<()>(Err(nothing), |note| panic!("{note}")).is_none());
+        }
+        assert!(or_none(Ok(()), |note| panic!("{note}")).is_some());
+    }
+
+    #[test]
+    fn auto_lets_the_processor_do_what_a_card_cannot_and_a_card_by_name_is_an_error() {
+        for (auto, named) in troubles().into_iter().zip(troubles()) {
+            let sentence = auto.to_string();
+            let mut noted = String::new();
+            let made = DeviceChoice::Auto.or_processor::<()>("H200", Err(auto.into()), |note| noted = note.into());
+            assert!(made.unwrap().is_none());
+            assert_eq!(noted, format!("the processor is used, not H200: {sentence}"));
+            let made = DeviceChoice::Cuda(0).or_processor::<()>("H200", Err(named.into()), |note| panic!("{note}"));
+            assert_eq!(made.unwrap_err().to_string(), sentence);
+        }
+        // What is wrong with the data is wrong on every device.
+        let data = TrainError::Data("it has no graphs".into());
+        assert!(DeviceChoice::Auto.or_processor::<()>("H200", Err(data), |note| panic!("{note}")).is_err());
     }
 }

@@ -65,7 +65,7 @@ impl Card {
             Ok((CudaLabels::new(device, task.graphs.rows(level), labels.rows())?, labels))
         };
         let labels = [of_part(Part::Train)?, of_part(Part::Val)?, of_part(Part::Test)?];
-        let engine = CudaEngine::new(
+        let mut engine = CudaEngine::new(
             device,
             &data,
             CudaTask {
@@ -79,6 +79,7 @@ impl Card {
             },
             cache,
         )?;
+        engine.prepare()?;
         Ok(Self { name: format!("{}, {}", device.name(), precision.name()), engine, labels })
     }
 

@@ -21,6 +21,22 @@ pub enum TrainError {
     /// A card cannot do it, or failed.
     #[error(transparent)]
     Device(#[from] CudaError),
+    /// A card stopped in the middle of a run.
+    #[error(
+        "{cause} in epoch {epoch}; {}",
+        checkpoint.as_ref().map_or("there is no checkpoint yet, so the run has to begin again".to_owned(), |at| format!(
+            "the last checkpoint, {}, is kept, and --resume goes on from there, on this card, another one or the processor",
+            at.display()
+        ))
+    )]
+    Lost {
+        /// What the driver says.
+        cause: CudaError,
+        /// Epoch, from 1.
+        epoch: usize,
+        /// The newest checkpoint.
+        checkpoint: Option<PathBuf>,
+    },
     /// A run directory cannot be used.
     #[error("{}: {message}", path.display())]
     Run {
@@ -64,5 +80,24 @@ impl TrainError {
     /// The operating system refused.
     pub(crate) fn io(path: &Path, error: &std::io::Error) -> Self {
         Self::run(path, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_card_that_stops_leaves_a_sentence_on_how_to_go_on() {
+        let lost = |checkpoint| {
+            let cause = CudaError::Lost("CUDA_ERROR_ECC_UNCORRECTABLE".into());
+            TrainError::Lost { cause, epoch: 7, checkpoint }.to_string()
+        };
+        assert_eq!(
+            lost(Some("run/checkpoint/6".into())),
+            "the card stopped working (CUDA_ERROR_ECC_UNCORRECTABLE) in epoch 7; the last checkpoint, run/checkpoint/6, is kept, and --resume goes on from there, \
+             on this card, another one or the processor"
+        );
+        assert!(lost(None).ends_with("there is no checkpoint yet, so the run has to begin again"));
     }
 }

@@ -13,6 +13,7 @@ use gt_models::{
     save_moments, set_running_statistics,
 };
 use gt_nn::cpu::{Adam, Engine, Isa};
+use gt_nn::cuda::CudaError;
 use serde::{Deserialize, Serialize};
 
 use crate::batches::{self, Order, Signs};
@@ -289,6 +290,18 @@ impl<'a> Training<'a> {
         if before != now {
             observer.note(&format!("the run went by {before} before and goes on by {now}: its bytes will be its own"));
         }
+        match self.advance(interrupt, observer) {
+            Err(TrainError::Device(cause @ CudaError::Lost(_))) => {
+                // What was handed to the writer is whole, whatever became of the card.
+                self.writer.finish()?;
+                Err(TrainError::Lost { cause, epoch: self.state.epoch + 1, checkpoint: self.last_checkpoint() })
+            }
+            ended => ended,
+        }
+    }
+
+    /// Epochs until something says stop, and what came of them.
+    fn advance(&mut self, interrupt: &AtomicBool, observer: &mut dyn Observer) -> Result<Outcome> {
         let mut stop = self.state.stop;
         while stop.is_none() {
             let start = Instant::now();

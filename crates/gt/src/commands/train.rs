@@ -130,14 +130,8 @@ impl Arguments {
     /// The card to compute on, or none for the processor.
     fn card(&self, task: &Task, config: &Config, progress: &mut Progress) -> Result<Option<Card>> {
         let Some(device) = self.device.open_for(self.precision)? else { return Ok(None) };
-        match Card::new(&device, self.precision.precision(), task, config, kernel_cache().as_deref()) {
-            Ok(card) => Ok(Some(card)),
-            Err(error) if self.device == DeviceChoice::Auto => {
-                progress.note(&format!("the processor is used, not {}: {error}", device.name()));
-                Ok(None)
-            }
-            Err(error) => Err(error.into()),
-        }
+        let card = Card::new(&device, self.precision.precision(), task, config, kernel_cache().as_deref());
+        Ok(self.device.or_processor(device.name(), card, |note| progress.note(note))?)
     }
 
     /// Directory, configuration and name of the run to go on with.

@@ -9,7 +9,7 @@ use cudarc::driver::CudaStream;
 use super::abi::{self, Pointer};
 use super::device::Precision;
 use super::engine::CudaTask;
-use super::error::Result;
+use super::error::{OnCard, Result};
 use super::memory::{Memory, at};
 use super::packing::places;
 use super::program::{Program, Shape};
@@ -119,7 +119,7 @@ impl Buffers {
         let network = &task.network;
         let layout = Parameters::new(network);
         let capacity = data.capacity(task.batch);
-        let mut memory = Memory::new(stream);
+        let mut memory = Memory::new(stream, OnCard::Network);
         let flat = flat(&mut memory, network, &layout, task.precision, program.shape)?;
         let rows = match network.reads {
             Reads::Graphs(_) => capacity.graphs,

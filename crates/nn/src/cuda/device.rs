@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, sys};
 
-use super::error::{CudaError, Result};
+use super::error::{CudaError, OLDEST_DRIVER, Result, version};
 use super::program::{Shape, Usual, machine_code, options};
 use crate::network::Network;
 
@@ -52,13 +52,22 @@ impl CudaDevice {
     /// Opens a device.
     ///
     /// # Errors
-    /// If there is no driver, no such device, or it is too old.
+    /// If there is no driver, no such device, or one of them is too old.
     pub fn open(ordinal: usize) -> Result<Self> {
         // SAFETY: only tries to load the library.
         if !unsafe { sys::is_culib_present() } {
             return Err(CudaError::NoDriver);
         }
-        let found = CudaContext::device_count().map_or(0, |count| count.max(0) as usize);
+        let mut driver = 0;
+        // SAFETY: writes one number.
+        unsafe { sys::cuDriverGetVersion(&raw mut driver) }.result()?;
+        if driver < OLDEST_DRIVER {
+            return Err(CudaError::OldDriver { found: version(driver) });
+        }
+        let found = match CudaContext::device_count() {
+            Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NO_DEVICE => 0,
+            count => count?.max(0) as usize,
+        };
         if ordinal >= found {
             return Err(CudaError::NoDevice { asked: ordinal, found });
         }

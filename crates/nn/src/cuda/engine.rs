@@ -99,6 +99,20 @@ impl CudaEngine {
         Ok(Self { task, stream, buffers, launches, train: None, evaluate: None, pass: (0, 0), training: false })
     }
 
+    /// Captures the launches of both kinds of passes, so that what the driver refuses shows before one begins.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    pub fn prepare(&mut self) -> Result<()> {
+        if self.train.is_none() {
+            self.train = Some(self.capture(true)?);
+        }
+        if self.evaluate.is_none() {
+            self.evaluate = Some(self.capture(false)?);
+        }
+        Ok(())
+    }
+
     /// Bytes on the device, beside the data set.
     pub fn bytes(&self) -> usize {
         self.buffers.memory.bytes()

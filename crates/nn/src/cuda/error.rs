@@ -1,6 +1,9 @@
 //! What can go wrong on a card.
 
+use std::fmt;
+
 use cudarc::driver::DriverError;
+use cudarc::driver::sys::{CUresult, is_culib_present};
 
 /// Why a device cannot be used, or a pass failed.
 #[derive(Debug, thiserror::Error)]
@@ -37,28 +40,193 @@ pub enum CudaError {
     /// The model has something that only the processor does so far.
     #[error("{0} is not available on CUDA devices; use --device cpu")]
     Unsupported(String),
+    /// The driver knows too little.
+    #[error("the CUDA driver is of version {found}; {} or newer is needed", version(OLDEST_DRIVER))]
+    OldDriver {
+        /// Its version.
+        found: String,
+    },
+    /// The driver does not take the kernels.
+    #[error(
+        "the CUDA driver does not take the kernels ({0}): it is older than the libnvrtc that compiled them; a newer driver, or the libnvrtc of its own CUDA version, helps, or --device cpu"
+    )]
+    Rejected(String),
     /// Not enough memory.
     #[error(
-        "the device has not enough memory: {wanted_mb} MB were asked for, {free_mb} MB are free; a smaller train.batch needs less"
+        "the card has not enough memory for {part}: {} were asked for when {} of it were there, {} are free; {} helps",
+        size(*wanted),
+        size(*held),
+        size(*free),
+        part.remedy()
     )]
     Memory {
-        /// Asked for.
-        wanted_mb: usize,
-        /// There.
-        free_mb: usize,
+        /// What did not fit.
+        part: OnCard,
+        /// Bytes of it on the card before.
+        held: usize,
+        /// Bytes asked for.
+        wanted: usize,
+        /// Bytes free.
+        free: usize,
     },
+    /// Not enough memory for something that the driver needs.
+    #[error("the card's memory is used up ({0}); a smaller train.batch helps, or --device cpu")]
+    Full(String),
+    /// The card does nothing any more.
+    #[error("the card stopped working ({0})")]
+    Lost(String),
     /// Anything else.
     #[error("the CUDA driver reports: {0}")]
     Driver(String),
 }
 
+/// What lies on a card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnCard {
+    /// Graphs, features and encodings.
+    Data,
+    /// Labels of all parts.
+    Labels,
+    /// Parameters, and what is computed from a batch.
+    Network,
+}
+
+impl OnCard {
+    /// What makes it smaller.
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::Data | Self::Labels => "--device cpu",
+            Self::Network => "a smaller train.batch, or --device cpu,",
+        }
+    }
+}
+
+impl fmt::Display for OnCard {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            Self::Data => "the data set",
+            Self::Labels => "the labels",
+            Self::Network => "the network and its largest batch",
+        })
+    }
+}
+
+/// The first driver that can run captured graphs as they are used here, as drivers count: 11.4.
+pub(crate) const OLDEST_DRIVER: i32 = 11_040;
+
+/// A driver's version as people write it.
+pub(crate) fn version(number: i32) -> String {
+    format!("{}.{}", number / 1000, number % 1000 / 10)
+}
+
+/// Bytes as people read them.
+fn size(bytes: usize) -> String {
+    match bytes >> 20 {
+        0 => format!("{bytes} bytes"),
+        mega if mega < 10_000 => format!("{mega} MB"),
+        mega => format!("{} GB", mega >> 10),
+    }
+}
+
+impl CudaError {
+    /// What a driver's result means here; `text` is what the driver says of it.
+    fn of(result: CUresult, text: &str) -> Self {
+        use CUresult as R;
+        let told = if text.is_empty() { format!("{result:?}") } else { format!("{result:?}: {text}") };
+        match result {
+            R::CUDA_ERROR_OUT_OF_MEMORY => Self::Full(told),
+            R::CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+            | R::CUDA_ERROR_NO_BINARY_FOR_GPU
+            | R::CUDA_ERROR_INVALID_IMAGE
+            | R::CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER => Self::Rejected(told),
+            R::CUDA_ERROR_ILLEGAL_ADDRESS
+            | R::CUDA_ERROR_MISALIGNED_ADDRESS
+            | R::CUDA_ERROR_INVALID_ADDRESS_SPACE
+            | R::CUDA_ERROR_INVALID_PC
+            | R::CUDA_ERROR_ILLEGAL_INSTRUCTION
+            | R::CUDA_ERROR_HARDWARE_STACK_ERROR
+            | R::CUDA_ERROR_ASSERT
+            | R::CUDA_ERROR_LAUNCH_FAILED
+            | R::CUDA_ERROR_LAUNCH_TIMEOUT
+            | R::CUDA_ERROR_CONTEXT_IS_DESTROYED
+            | R::CUDA_ERROR_CONTAINED
+            | R::CUDA_ERROR_ECC_UNCORRECTABLE
+            | R::CUDA_ERROR_NVLINK_UNCORRECTABLE
+            | R::CUDA_ERROR_DEVICE_UNAVAILABLE
+            | R::CUDA_ERROR_SYSTEM_NOT_READY
+            | R::CUDA_ERROR_MPS_CLIENT_TERMINATED
+            | R::CUDA_ERROR_NO_DEVICE
+            | R::CUDA_ERROR_INVALID_DEVICE
+            | R::CUDA_ERROR_DEINITIALIZED
+            | R::CUDA_ERROR_UNKNOWN => Self::Lost(told),
+            _ => Self::Driver(told),
+        }
+    }
+}
+
 impl From<DriverError> for CudaError {
     fn from(error: DriverError) -> Self {
-        let name = error.error_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-        let text = error.error_string().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-        Self::Driver(format!("{name}: {text}"))
+        // SAFETY: only tries to load the library, which is what can tell.
+        let text = unsafe { is_culib_present() }
+            .then(|| error.error_string().map(|text| text.to_string_lossy().into_owned()).unwrap_or_default());
+        Self::of(error.0, &text.unwrap_or_default())
     }
 }
 
 /// A result of this module.
 pub type Result<T> = std::result::Result<T, CudaError>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sentence(result: CUresult) -> String {
+        CudaError::from(DriverError(result)).to_string()
+    }
+
+    #[test]
+    fn cards_that_stop_are_told_apart_from_drivers_that_complain() {
+        use CUresult as R;
+        for lost in [
+            R::CUDA_ERROR_ILLEGAL_ADDRESS,
+            R::CUDA_ERROR_LAUNCH_FAILED,
+            R::CUDA_ERROR_ECC_UNCORRECTABLE,
+            R::CUDA_ERROR_NO_DEVICE,
+            R::CUDA_ERROR_DEVICE_UNAVAILABLE,
+            R::CUDA_ERROR_UNKNOWN,
+        ] {
+            let text = sentence(lost);
+            assert!(text.starts_with(&format!("the card stopped working ({lost:?}")), "{text}");
+        }
+        let text = sentence(R::CUDA_ERROR_INVALID_VALUE);
+        assert!(text.starts_with("the CUDA driver reports: CUDA_ERROR_INVALID_VALUE"), "{text}");
+    }
+
+    #[test]
+    fn kernels_that_an_old_driver_refuses_are_told_with_what_helps() {
+        use CUresult as R;
+        for refused in
+            [R::CUDA_ERROR_UNSUPPORTED_PTX_VERSION, R::CUDA_ERROR_NO_BINARY_FOR_GPU, R::CUDA_ERROR_INVALID_IMAGE]
+        {
+            let text = sentence(refused);
+            assert!(text.contains(&format!("does not take the kernels ({refused:?}")), "{text}");
+            assert!(text.contains("a newer driver"), "{text}");
+        }
+        let text = CudaError::OldDriver { found: version(11_020) }.to_string();
+        assert_eq!(text, "the CUDA driver is of version 11.2; 11.4 or newer is needed");
+    }
+
+    #[test]
+    fn memory_that_does_not_suffice_is_told_with_sizes_and_what_helps() {
+        let error = |part| CudaError::Memory { part, held: 3 << 20, wanted: 20 << 30, free: 900 << 20 }.to_string();
+        assert_eq!(
+            error(OnCard::Network),
+            "the card has not enough memory for the network and its largest batch: 20 GB were asked for when 3 MB of it were there, 900 MB are free; \
+             a smaller train.batch, or --device cpu, helps"
+        );
+        assert!(error(OnCard::Data).contains("for the data set: "));
+        assert!(error(OnCard::Labels).ends_with("900 MB are free; --device cpu helps"));
+        assert!(sentence(CUresult::CUDA_ERROR_OUT_OF_MEMORY).contains("a smaller train.batch helps, or --device cpu"));
+        assert_eq!([size(0), size(5), size(1 << 20), size(9999 << 20)], ["0 bytes", "5 bytes", "1 MB", "9999 MB"]);
+    }
+}

@@ -5,7 +5,7 @@ use gt_graph::{Level, TargetRows};
 use super::abi;
 use super::device::CudaDevice;
 use super::engine::CudaTask;
-use super::error::Result;
+use super::error::{OnCard, Result};
 use super::memory::Memory;
 use crate::channels::padded;
 use crate::loss::Loss;
@@ -27,7 +27,7 @@ impl CudaLabels {
     /// If they do not fit.
     pub fn new(device: &CudaDevice, rows: usize, labels: TargetRows<'_>) -> Result<Self> {
         let stream = device.context.default_stream();
-        let mut memory = Memory::new(&stream);
+        let mut memory = Memory::new(&stream, OnCard::Labels);
         let (floats, classes) = match labels {
             TargetRows::Float(values) => (memory.with(values)?, 0),
             TargetRows::Class(values) => (0, memory.with(values)?),

@@ -5,19 +5,21 @@ use std::sync::Arc;
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr, ValidAsZeroBits, result, sys};
 
 use super::abi::Pointer;
-use super::error::{CudaError, Result};
+use super::error::{CudaError, OnCard, Result};
 
 /// Hands out arrays and keeps them.
 #[derive(Debug)]
 pub(crate) struct Memory {
     stream: Arc<CudaStream>,
+    /// What the arrays are for.
+    part: OnCard,
     held: Vec<CudaSlice<u8>>,
     bytes: usize,
 }
 
 impl Memory {
-    pub(crate) fn new(stream: &Arc<CudaStream>) -> Self {
-        Self { stream: Arc::clone(stream), held: Vec::new(), bytes: 0 }
+    pub(crate) fn new(stream: &Arc<CudaStream>, part: OnCard) -> Self {
+        Self { stream: Arc::clone(stream), part, held: Vec::new(), bytes: 0 }
     }
 
     /// Bytes handed out.
@@ -49,7 +51,7 @@ impl Memory {
         match error.0 {
             sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
                 let free = self.stream.context().mem_get_info().map_or(0, |(free, _)| free);
-                CudaError::Memory { wanted_mb: wanted >> 20, free_mb: free >> 20 }
+                CudaError::Memory { part: self.part, held: self.bytes, wanted, free }
             }
             _ => error.into(),
         }

@@ -19,7 +19,7 @@ mod resident;
 
 pub use device::{CudaDevice, Precision};
 pub use engine::{CudaEngine, CudaTask, Pass, PassResult};
-pub use error::CudaError;
+pub use error::{CudaError, OnCard};
 pub use labels::CudaLabels;
 pub(crate) use program::Usual;
 pub use resident::ResidentData;

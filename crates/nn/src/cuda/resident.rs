@@ -6,7 +6,7 @@ use gt_graph::{FeatureRows, GraphBatch, GraphStore};
 
 use super::abi;
 use super::device::CudaDevice;
-use super::error::{CudaError, Result};
+use super::error::{CudaError, OnCard, Result};
 use super::memory::Memory;
 use super::program::Usual;
 use crate::cpu::Edges;
@@ -56,7 +56,7 @@ impl ResidentData {
     /// If it does not fit.
     pub fn new(device: &CudaDevice, store: &GraphStore, network: &Network, edges: Edges) -> Result<Arc<Self>> {
         let stream = device.context.default_stream();
-        let mut memory = Memory::new(&stream);
+        let mut memory = Memory::new(&stream, OnCard::Data);
         let full = edges == Edges::Full;
         let graphs = store.len();
         let node_counts: Vec<usize> = (0..graphs).map(|graph| store.node_range(graph).len()).collect();
