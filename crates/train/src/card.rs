@@ -1,6 +1,7 @@
 //! Training and evaluation on a card: passes over lists of graphs, of which the processor sees the results.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use gt_graph::{GraphBatch, TargetRows};
 use gt_models::Config;
@@ -18,12 +19,45 @@ const STEPS_AT_ONCE: usize = 64;
 /// Graphs whose labels are put in order at a time.
 const GRAPHS_AT_ONCE: usize = 1024;
 
-/// A device with a task's data, labels and network on it.
+/// A task's data and labels on a device; runs that differ in their seeds share them.
+#[derive(Debug)]
+pub struct CardData {
+    device: CudaDevice,
+    graphs: Arc<ResidentData>,
+    /// Of each part: on the device, and as the processor has them.
+    labels: [(CudaLabels, Labels); 3],
+}
+
+impl CardData {
+    /// Puts a task's data on a device.
+    ///
+    /// # Errors
+    /// If it is a task that only the processor does ([`TrainError::Device`]), or the data does not fit.
+    pub fn new(device: &CudaDevice, task: &Task) -> Result<Arc<Self>> {
+        if task.links.is_some() {
+            return Err(CudaError::Unsupported("link prediction".into()).into());
+        }
+        let graphs = ResidentData::new(device, &task.graphs, &task.network, task.edges)?;
+        let rows = task.graphs.rows(task.shape.target.level);
+        let of_part = |part| -> Result<(CudaLabels, Labels)> {
+            let labels = all_labels(task, part)?;
+            Ok((CudaLabels::new(device, rows, labels.rows())?, labels))
+        };
+        let labels = [of_part(Part::Train)?, of_part(Part::Val)?, of_part(Part::Test)?];
+        Ok(Arc::new(Self { device: device.clone(), graphs, labels }))
+    }
+
+    /// What the device is called.
+    pub fn device_name(&self) -> &str {
+        self.device.name()
+    }
+}
+
+/// A network on a device, with the data of its task beside it.
 pub struct Card {
     name: String,
     engine: CudaEngine,
-    /// Of each part: on the device, and as the processor has them.
-    labels: [(CudaLabels, Labels); 3],
+    data: Arc<CardData>,
 }
 
 /// How a pass of training steps ended.
@@ -35,39 +69,44 @@ pub(crate) struct Steps {
 }
 
 impl Card {
-    /// Puts a task on a device. `cache` is a folder for compiled kernels.
+    /// Prepares a device for training on a task whose data is there. `cache` is a folder for compiled kernels.
     ///
     /// # Errors
     /// If the configuration asks for something that only the processor does ([`TrainError::Device`]), or the device fails.
     pub fn new(
-        device: &CudaDevice,
+        data: &Arc<CardData>,
         precision: Precision,
         task: &Task,
         config: &Config,
         cache: Option<&Path>,
     ) -> Result<Self> {
         let lacking = |what: &str| Err(CudaError::Unsupported(what.into()).into());
-        if task.links.is_some() {
-            return lacking("link prediction");
-        }
         if config.train.accumulate > 1 {
             return lacking("train.accumulate");
         }
         if config.train.skip_bad_steps {
             return lacking("train.skip_bad_steps");
         }
+        Self::to_evaluate(data, precision, task, config, cache)
+    }
+
+    /// The same for evaluation, which asks less of a device.
+    ///
+    /// # Errors
+    /// If the network has something that only the processor does ([`TrainError::Device`]), or the device fails.
+    pub fn to_evaluate(
+        data: &Arc<CardData>,
+        precision: Precision,
+        task: &Task,
+        config: &Config,
+        cache: Option<&Path>,
+    ) -> Result<Self> {
+        let parts = Part::ALL.map(|part| task.graphs_of(part));
         let level = task.shape.target.level;
         let rows_of = |graphs: &[usize]| graphs.iter().map(|&graph| task.graphs.row_range(level, graph).len()).sum();
-        let parts = Part::ALL.map(|part| task.graphs_of(part));
-        let data = ResidentData::new(device, &task.graphs, &task.network, task.edges)?;
-        let of_part = |part| -> Result<(CudaLabels, Labels)> {
-            let labels = all_labels(task, part)?;
-            Ok((CudaLabels::new(device, task.graphs.rows(level), labels.rows())?, labels))
-        };
-        let labels = [of_part(Part::Train)?, of_part(Part::Val)?, of_part(Part::Test)?];
         let mut engine = CudaEngine::new(
-            device,
-            &data,
+            &data.device,
+            &data.graphs,
             CudaTask {
                 network: task.network.clone(),
                 loss: task.loss,
@@ -80,7 +119,7 @@ impl Card {
             cache,
         )?;
         engine.prepare()?;
-        Ok(Self { name: format!("{}, {}", device.name(), precision.name()), engine, labels })
+        Ok(Self { name: format!("{}, {}", data.device_name(), precision.name()), engine, data: Arc::clone(data) })
     }
 
     /// The device and its precision, as people read it.
@@ -113,7 +152,7 @@ impl Card {
     ) -> Result<Steps> {
         let listed = order.listed();
         let signs = signs.all(order, task.network.node.laplacian);
-        let (labels, host) = &self.labels[Part::Train as usize];
+        let (labels, host) = &self.data.labels[Part::Train as usize];
         self.engine.begin(Pass { order: &listed, from, signs: &signs, labels, train: Some((adam, key)) })?;
         let mut done = from;
         while done < order.len() {
@@ -137,7 +176,7 @@ impl Card {
     /// Outputs and labels of a part, in the order of the data.
     pub(crate) fn collect(&mut self, task: &Task, part: Part, batch: usize) -> Result<Collected> {
         let order = Order::plain(task.graphs_of(part), batch);
-        let (labels, host) = &self.labels[part as usize];
+        let (labels, host) = &self.data.labels[part as usize];
         self.engine.begin(Pass { order: &order.listed(), from: 0, signs: &[], labels, train: None })?;
         self.engine.launch(order.len())?;
         let result = self.engine.finish()?;

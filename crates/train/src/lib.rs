@@ -21,7 +21,7 @@ mod tensorboard;
 mod training;
 
 pub use attention::{GraphAttention, attention};
-pub use card::Card;
+pub use card::{Card, CardData};
 pub use embed::embed;
 pub use encodings::ensure_encodings;
 pub use error::{Result, TrainError};

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Result, anyhow, ensure};
 use clap::Args;
 use gt_data::{Dataset, SbmSet, SbmSizes};
 use gt_models::Config;
-use gt_train::{Card, Observer, Outcome, Part, Report, RunDirectory, Scores, Stop, Task, Training};
+use gt_train::{Card, CardData, Observer, Outcome, Part, Report, RunDirectory, Scores, Stop, Task, Training};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -84,18 +85,20 @@ impl Arguments {
         tell(&task, config, task.links.is_some() && dataset.schema().target.is_some());
         drop(dataset);
         let interrupt = interrupt();
+        let on_card = self.put_on_card(&task)?;
+        let on_card = on_card.as_ref();
         if self.seeds.is_empty() {
-            return self.print(&task, &self.train(&runs.remove(0), &task, &interrupt)?);
+            return self.print(&task, &self.train(&runs.remove(0), &task, on_card, &interrupt)?);
         }
         let done: Vec<Result<Done>> = if self.parallel {
             std::thread::scope(|scope| {
                 let (this, task, interrupt) = (&self, &task, &*interrupt);
                 let threads: Vec<_> =
-                    runs.iter().map(|run| scope.spawn(move || this.train(run, task, interrupt))).collect();
+                    runs.iter().map(|run| scope.spawn(move || this.train(run, task, on_card, interrupt))).collect();
                 threads.into_iter().map(|t| t.join().unwrap_or_else(|_| Err(anyhow!("a training broke off")))).collect()
             })
         } else {
-            runs.iter().map(|run| self.train(run, &task, &interrupt)).collect()
+            runs.iter().map(|run| self.train(run, &task, on_card, &interrupt)).collect()
         };
         let done: Vec<Done> = done.into_iter().collect::<Result<_>>()?;
         done.iter().try_for_each(|done| self.print(&task, done))?;
@@ -103,10 +106,22 @@ impl Arguments {
     }
 
     /// One run to its end.
-    fn train(&self, Prepared { run, config, name }: &Prepared, task: &Task, interrupt: &AtomicBool) -> Result<Done> {
+    fn train(
+        &self,
+        Prepared { run, config, name }: &Prepared,
+        task: &Task,
+        on_card: Option<&Arc<CardData>>,
+        interrupt: &AtomicBool,
+    ) -> Result<Done> {
         let label = (!self.seeds.is_empty()).then(|| format!("seed {}: ", config.train.seed));
         let mut progress = Progress::new(name, config, task, label, self.parallel);
-        let card = self.card(task, config, &mut progress)?;
+        let card = match on_card {
+            Some(data) => {
+                let card = Card::new(data, self.precision.precision(), task, config, kernel_cache().as_deref());
+                self.device.or_processor(data.device_name(), card, |note| progress.note(note))?
+            }
+            None => None,
+        };
         let mut training = Training::new(task, config, run, &mut progress)?;
         let mut device = format!("{} threads of the processor", rayon::current_num_threads());
         if let Some(card) = card {
@@ -127,11 +142,10 @@ impl Arguments {
         Ok(Done { run: run.path().to_owned(), seed: config.train.seed, parameters, outcome, report })
     }
 
-    /// The card to compute on, or none for the processor.
-    fn card(&self, task: &Task, config: &Config, progress: &mut Progress) -> Result<Option<Card>> {
+    /// The data on the card to compute on, for all seeds; none for the processor.
+    fn put_on_card(&self, task: &Task) -> Result<Option<Arc<CardData>>> {
         let Some(device) = self.device.open_for(self.precision)? else { return Ok(None) };
-        let card = Card::new(&device, self.precision.precision(), task, config, kernel_cache().as_deref());
-        Ok(self.device.or_processor(device.name(), card, |note| progress.note(note))?)
+        Ok(self.device.or_processor(device.name(), CardData::new(&device, task), |note| eprintln!("{note}"))?)
     }
 
     /// Directory, configuration and name of the run to go on with.

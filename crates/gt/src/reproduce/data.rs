@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use anyhow::{Result, anyhow, bail, ensure};
 use gt_data::{Dataset, SbmSet, SbmSizes, ZINC_12K, content_hash};
 use gt_models::{Config, PublishedSet};
-use gt_train::Task;
+use gt_nn::cuda::CudaDevice;
+use gt_train::{CardData, Task};
 
 use super::cell::Cell;
 use super::record::DataUsed;
@@ -28,6 +29,18 @@ pub struct Data {
 pub struct Ready {
     pub task: Task,
     pub used: DataUsed,
+    on_card: Mutex<Option<Arc<CardData>>>,
+}
+
+impl Ready {
+    /// The data on the card of all runs. Whoever asks while it is being put there waits.
+    pub fn on_card(&self, device: &CudaDevice) -> gt_train::Result<Arc<CardData>> {
+        let mut on_card = self.on_card.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(data) = &*on_card {
+            return Ok(Arc::clone(data));
+        }
+        Ok(Arc::clone(on_card.insert(CardData::new(device, &self.task)?)))
+    }
 }
 
 impl Data {
@@ -58,7 +71,7 @@ impl Data {
         );
         let cache = self.folder.join(&used.name);
         let task = Task::new(&dataset, config, Some(&cache)).map_err(|e| anyhow!("{source}: {e}"))?;
-        let ready = Arc::new(Ready { task, used });
+        let ready = Arc::new(Ready { task, used, on_card: Mutex::default() });
         all.insert(key, Arc::downgrade(&ready));
         Ok(ready)
     }

@@ -113,12 +113,15 @@ impl Runner<'_> {
         if self.limits.interrupted() {
             return Ok(End::Stopped);
         }
-        let Ready { task, used } = &*ready;
+        let Ready { task, used, .. } = &*ready;
         let mut config = job.config.clone();
         config.data.file.clone_from(&used.name);
         let device = self.device.open()?;
         let card = match &device {
-            Some(device) => Some(Card::new(device, self.precision, task, &config, kernel_cache().as_deref())?),
+            Some(device) => {
+                let data = ready.on_card(device)?;
+                Some(Card::new(&data, self.precision, task, &config, kernel_cache().as_deref())?)
+            }
             None => None,
         };
         let halt = AtomicBool::new(false);
