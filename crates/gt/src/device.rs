@@ -1,10 +1,10 @@
 //! Which device a command runs on.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Result, ensure};
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use etcetera::{BaseStrategy, choose_base_strategy};
 use gt_nn::cuda::{CudaDevice, CudaError, Precision};
 use gt_train::TrainError;
@@ -80,6 +80,41 @@ impl DeviceChoice {
             precision.precision().name()
         );
         Ok(device)
+    }
+}
+
+/// Where a trained model is used.
+#[derive(Args)]
+pub struct Using {
+    /// Where to compute: cpu, auto (a CUDA card if there is one that can), cuda or cuda:N; a card has kernels to compile first and pays off on large data
+    #[arg(long, default_value = "cpu")]
+    device: DeviceChoice,
+    /// Precision of products on a card
+    #[arg(long, value_enum, default_value = "f32")]
+    precision: PrecisionName,
+}
+
+impl Using {
+    /// The card, or none for the processor.
+    ///
+    /// # Errors
+    /// If a card was asked for and cannot be used.
+    pub fn open(&self) -> Result<Option<CudaDevice>> {
+        self.device.open_for(self.precision)
+    }
+
+    /// What the card computes, with its precision and a folder for kernels; none where the processor has to.
+    ///
+    /// # Errors
+    /// If a card was asked for by name and cannot.
+    pub fn compute<T>(
+        &self,
+        device: Option<&CudaDevice>,
+        on_card: impl FnOnce(&CudaDevice, Precision, Option<&Path>) -> gt_train::Result<T>,
+    ) -> gt_train::Result<Option<T>> {
+        let Some(device) = device else { return Ok(None) };
+        let made = on_card(device, self.precision.precision(), kernel_cache().as_deref());
+        self.device.or_processor(device.name(), made, console::warn)
     }
 }
 

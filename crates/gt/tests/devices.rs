@@ -38,6 +38,12 @@ fn without_a_driver_cuda_is_refused_in_a_sentence_and_auto_takes_the_processor()
     let output = place.gt(&format!("train --data mine.jsonl --device auto {short} --out run"));
     assert!(String::from_utf8_lossy(&output.stderr).contains("threads of the processor"), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("Finished: all epochs are done."), "{output:?}");
+    for command in ["eval run --split train", "predict run --data mine.jsonl --out predicted.csv"] {
+        assert_eq!(place.refused(&format!("{command} --device cuda")), sentence);
+        let complaint = place.refused(&format!("{command} --device auto --precision bf16"));
+        assert!(complaint.contains("--precision bf16 is for cards, and none is used"), "{complaint}");
+        assert_eq!(place.done(&format!("{command} --device auto --json")), place.done(&format!("{command} --json")));
+    }
 }
 
 #[test]

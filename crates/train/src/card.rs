@@ -3,14 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use gt_graph::{GraphBatch, TargetRows};
-use gt_models::Config;
+use gt_graph::{GraphBatch, MISSING_CLASS, TargetKind, TargetRows};
+use gt_models::{Config, ModelHeader};
 use gt_nn::cpu::{Adam, Engine};
 use gt_nn::cuda::{CudaDevice, CudaEngine, CudaError, CudaLabels, CudaTask, Pass, Precision, ResidentData};
 
 use crate::batches::{Labels, Order, Signs, labels_of};
 use crate::error::{Result, TrainError};
-use crate::evaluate::Collected;
+use crate::evaluate::{Collected, Scores};
+use crate::inputs::Inputs;
 use crate::task::{Part, Task};
 
 /// Steps that are launched before the processor looks whether to go on.
@@ -127,6 +128,15 @@ impl Card {
         &self.name
     }
 
+    /// Evaluates an engine's parameters on a part, in the order of the data.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn evaluate(&mut self, engine: &Engine<f32>, task: &Task, part: Part, batch: usize) -> Result<Scores> {
+        self.load(engine)?;
+        Ok(self.collect(task, part, batch)?.scores(task))
+    }
+
     /// Takes parameters, moments and statistics.
     pub(crate) fn load(&mut self, engine: &Engine<f32>) -> Result<()> {
         Ok(self.engine.load(engine)?)
@@ -184,6 +194,45 @@ impl Card {
         add(task, &order, 0..order.len(), &result.outputs, &result.losses, host, &mut collected);
         Ok(collected)
     }
+}
+
+/// Outputs for all rows of usable graphs, in their order, edges of each graph sorted by target.
+pub(crate) fn outputs(
+    device: &CudaDevice,
+    precision: Precision,
+    cache: Option<&Path>,
+    engine: &Engine<f32>,
+    header: &ModelHeader,
+    inputs: &Inputs,
+) -> Result<Vec<f32>> {
+    let order: Vec<u32> = inputs.usable().map(|graph| graph as u32).collect();
+    if order.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (graphs, target, network) = (inputs.graphs(), &header.data.target, engine.network());
+    let rows = graphs.rows(target.level);
+    // A pass takes labels; here all of them are missing.
+    let count = rows * target.columns.len();
+    let missing = match target.kind {
+        TargetKind::Float => Labels::Float(vec![f32::NAN; count]),
+        TargetKind::Class => Labels::Class(vec![MISSING_CLASS; count]),
+    };
+    let labels = CudaLabels::new(device, rows, missing.rows())?;
+    let data = ResidentData::new(device, graphs, network, inputs.edges())?;
+    let task = CudaTask {
+        network: network.clone(),
+        loss: header.config.loss(&header.data)?,
+        batch: inputs.batch(),
+        rows: inputs.usable().map(|graph| graphs.row_range(target.level, graph).len()).sum(),
+        listed: order.len(),
+        signs_per_graph: false,
+        precision,
+    };
+    let mut card = CudaEngine::new(device, &data, task, cache)?;
+    card.load(engine)?;
+    card.begin(Pass { order: &order, from: 0, signs: &[], labels: &labels, train: None })?;
+    card.launch(order.len().div_ceil(inputs.batch()))?;
+    Ok(card.finish()?.outputs)
 }
 
 /// Labels of a part for all rows of the data set, edges of each graph sorted by target.

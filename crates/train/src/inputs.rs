@@ -78,6 +78,11 @@ impl Inputs {
         &self.unusable
     }
 
+    /// Graphs per batch.
+    pub(crate) fn batch(&self) -> usize {
+        self.batch
+    }
+
     /// Numbers of the graphs that the model can take.
     pub(crate) fn usable(&self) -> impl Iterator<Item = usize> {
         (0..self.graphs.len()).filter(|graph| !self.unusable.contains_key(graph))

@@ -28,7 +28,7 @@ pub use error::{Result, TrainError};
 pub use evaluate::{Scores, evaluate};
 pub use inputs::{Inputs, schema_of};
 pub use links::{Links, score_pairs};
-pub use predict::predict;
+pub use predict::{predict, predict_on};
 pub use report::{Machine, Report, document, escape};
 pub use run::RunDirectory;
 pub use schedule::ScheduleState;

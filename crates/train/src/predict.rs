@@ -1,12 +1,16 @@
 //! Predictions of a trained model, as columns that line up with the graphs, nodes or edges that it was asked about.
 
+use std::path::Path;
+
 use gt_data::Records;
-use gt_graph::Level;
+use gt_graph::{GraphBatch, Level};
 use gt_models::ModelHeader;
 use gt_models::config::TaskName;
 use gt_nn::Loss;
 use gt_nn::cpu::Engine;
+use gt_nn::cuda::{CudaDevice, CudaError, Precision};
 
+use crate::card;
 use crate::error::Result;
 use crate::inputs::{Inputs, schema_of};
 use crate::links::{ends, score_pairs};
@@ -28,11 +32,55 @@ use crate::task::unscale;
 /// # Errors
 /// If a batch cannot be assembled.
 pub fn predict(engine: &mut Engine<f32>, header: &ModelHeader, inputs: &mut Inputs) -> Result<Records> {
-    let level = header.data.target.level;
     let width = engine.network().outputs();
-    let links = header.config.data.task == TaskName::Links;
-    let mut outputs =
-        if links { link_outputs(engine, header, inputs)? } else { target_outputs(engine, level, inputs)? };
+    let outputs = match is_about_links(header) {
+        true => link_outputs(engine, header, inputs)?,
+        false => {
+            let level = header.data.target.level;
+            target_outputs(level, width, inputs, |batch| engine.predict(batch, inputs.edges()))?
+        }
+    };
+    records(header, inputs, outputs, width)
+}
+
+/// The same on a card, row by row. `cache` is a folder for compiled kernels.
+///
+/// # Errors
+/// If the model is one that only the processor can run, links among them, or the card fails ([`crate::TrainError::Device`]); or as on the processor.
+pub fn predict_on(
+    device: &CudaDevice,
+    precision: Precision,
+    cache: Option<&Path>,
+    engine: &Engine<f32>,
+    header: &ModelHeader,
+    inputs: &mut Inputs,
+) -> Result<Records> {
+    if is_about_links(header) {
+        return Err(CudaError::Unsupported("link prediction".into()).into());
+    }
+    let (level, width) = (header.data.target.level, engine.network().outputs());
+    let computed = card::outputs(device, precision, cache, engine, header, inputs)?;
+    let mut left = &computed[..];
+    let outputs = target_outputs(level, width, inputs, |batch| {
+        let rows = match level {
+            Level::Graph => batch.num_graphs(),
+            Level::Node => batch.num_nodes(),
+            Level::Edge => batch.num_edges(),
+        };
+        let (own, others) = left.split_at(rows * width);
+        left = others;
+        own.to_vec()
+    })?;
+    records(header, inputs, outputs, width)
+}
+
+fn is_about_links(header: &ModelHeader) -> bool {
+    header.config.data.task == TaskName::Links
+}
+
+/// The table of outputs for all rows, `[rows, width]`.
+fn records(header: &ModelHeader, inputs: &mut Inputs, mut outputs: Vec<f32>, width: usize) -> Result<Records> {
+    let level = header.data.target.level;
     unscale(&header.scaling, &mut outputs);
     inputs.check_results(level, &outputs, width);
     let rows = inputs.rows(level);
@@ -44,7 +92,7 @@ pub fn predict(engine: &mut Engine<f32>, header: &ModelHeader, inputs: &mut Inpu
         places.iter().map(row).collect()
     };
     let schema = schema_of(header);
-    let names: Vec<String> = match links {
+    let names: Vec<String> = match is_about_links(header) {
         true => vec!["link".into()],
         false => schema.target.iter().flat_map(|t| &t.columns).map(|t| free_name(&t.name)).collect(),
     };
@@ -70,13 +118,17 @@ pub fn predict(engine: &mut Engine<f32>, header: &ModelHeader, inputs: &mut Inpu
     Ok(records)
 }
 
-/// Outputs of the network for all rows of a level, `[rows, outputs]`; NaN for unusable graphs.
-fn target_outputs(engine: &mut Engine<f32>, level: Level, inputs: &Inputs) -> Result<Vec<f32>> {
+/// Outputs for all rows of a level, `[rows, width]`, from those of each batch; NaN for unusable graphs.
+fn target_outputs(
+    level: Level,
+    width: usize,
+    inputs: &Inputs,
+    mut outputs_of: impl FnMut(&GraphBatch) -> Vec<f32>,
+) -> Result<Vec<f32>> {
     let graphs = inputs.graphs();
-    let width = engine.network().outputs();
     let mut all = vec![f32::NAN; graphs.rows(level) * width];
     inputs.for_each(|batch| {
-        let outputs = engine.predict(batch, inputs.edges());
+        let outputs = outputs_of(batch);
         let mut rows = outputs.chunks_exact(width);
         for (position, &graph) in batch.graph_ids().iter().enumerate() {
             let first = graphs.row_range(level, graph).start;

@@ -6,10 +6,11 @@ use anyhow::{Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
 use gt_models::{Config, ModelHeader};
 use gt_nn::cpu::{Engine, Isa};
-use gt_train::{Part, Scores, Task, evaluate};
+use gt_train::{Card, CardData, Part, Scores, Task, evaluate};
 use serde::Serialize;
 
 use crate::console;
+use crate::device::Using;
 
 /// Score a trained model on a part of a data set, in both metric forms.
 #[derive(Args)]
@@ -25,6 +26,8 @@ pub struct Arguments {
     /// The model with the best validation loss instead of the last one
     #[arg(long)]
     best: bool,
+    #[command(flatten)]
+    using: Using,
     /// Print one line of JSON
     #[arg(long)]
     json: bool,
@@ -51,6 +54,7 @@ struct Line<'a> {
 
 impl Arguments {
     pub fn run(self) -> Result<()> {
+        let device = self.using.open()?;
         let (header, mut engine) = open(&self.model, self.best)?;
         let mut config: Config = header.config.clone();
         if let Some(file) = &self.data {
@@ -67,7 +71,15 @@ impl Arguments {
             PartName::Test => Part::Test,
         };
         ensure!(task.labels(part) > 0, "the part `{}` has no labels", part.name());
-        let scores: Scores = evaluate(&mut engine, &task, part, config.train.batch)?;
+        let on_card = self.using.compute(device.as_ref(), |device, precision, cache| {
+            let data = CardData::new(device, &task)?;
+            let mut card = Card::to_evaluate(&data, precision, &task, &config, cache)?;
+            card.evaluate(&engine, &task, part, config.train.batch)
+        })?;
+        let scores: Scores = match on_card {
+            Some(scores) => scores,
+            None => evaluate(&mut engine, &task, part, config.train.batch)?,
+        };
         let graphs = task.graphs_of(part).len();
         if self.json {
             let finite = |value: f64| value.is_finite().then_some(value);

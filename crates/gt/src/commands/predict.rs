@@ -4,6 +4,7 @@ use anyhow::Result;
 use clap::Args;
 
 use super::asking::Asking;
+use crate::device::Using;
 
 /// Predict with a trained model: a row per graph, node or edge, in the order of the data.
 ///
@@ -14,10 +15,18 @@ use super::asking::Asking;
 pub struct Arguments {
     #[command(flatten)]
     asking: Asking,
+    #[command(flatten)]
+    using: Using,
 }
 
 impl Arguments {
     pub fn run(self) -> Result<()> {
-        self.asking.run("prediction", gt_train::predict)
+        let device = self.using.open()?;
+        self.asking.run("prediction", |engine, header, inputs| {
+            let on_card = self.using.compute(device.as_ref(), |device, precision, cache| {
+                gt_train::predict_on(device, precision, cache, engine, header, inputs)
+            })?;
+            on_card.map_or_else(|| gt_train::predict(engine, header, inputs), Ok)
+        })
     }
 }

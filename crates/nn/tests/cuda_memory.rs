@@ -1,0 +1,63 @@
+//! A card without enough memory. Skips where there is no card.
+
+use std::io::Write;
+
+use gt_graph::{
+    FeatureLayout, FeatureRows, GraphParts, GraphStore, Layout, Level, TargetKind, TargetLayout, TargetRows,
+};
+use gt_nn::cpu::Edges;
+use gt_nn::cuda::{CudaDevice, CudaEngine, CudaError, CudaTask, OnCard, Precision, ResidentData};
+use gt_nn::{Channels, Input, Loss, Network};
+
+#[test]
+fn a_network_that_does_not_fit_is_told_with_sizes_and_leaves_the_card_usable() {
+    let device = match CudaDevice::open(0) {
+        Ok(device) => device,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "skipped: {error}");
+            return;
+        }
+    };
+    let mut store = GraphStore::new(Layout {
+        node: FeatureLayout { categorical: 1, ..Default::default() },
+        edge: FeatureLayout::default(),
+        target: Some(TargetLayout { level: Level::Graph, kind: TargetKind::Float, columns: 1 }),
+    });
+    store
+        .push(GraphParts {
+            num_nodes: 2,
+            src: &[0, 1],
+            dst: &[1, 0],
+            node: FeatureRows { categorical: &[0, 1], ..Default::default() },
+            edge: FeatureRows::default(),
+            target: Some(TargetRows::Float(&[1.0])),
+        })
+        .unwrap();
+    let network = Network {
+        node: Input { categorical: vec![2], ..Default::default() },
+        head: vec![1],
+        ..Network::new(Channels::new(16, 2), 1)
+    };
+    let data = ResidentData::new(&device, &store, &network, Edges::Sparse).unwrap();
+    let engine = |rows: usize| {
+        let task = CudaTask {
+            network: network.clone(),
+            loss: Loss::L1,
+            batch: 1,
+            rows,
+            listed: 1,
+            signs_per_graph: false,
+            precision: Precision::F32,
+        };
+        CudaEngine::new(&device, &data, task, None)
+    };
+    // Outputs of so many rows are four terabytes.
+    match engine(1 << 40).map(|_| ()) {
+        Err(CudaError::Memory { part, held, wanted, free }) => {
+            assert_eq!((part, wanted), (OnCard::Network, 4 << 40));
+            assert!(held > 0 && free > 0, "{held} {free}");
+        }
+        other => panic!("{other:?}"),
+    }
+    engine(1).unwrap().prepare().unwrap();
+}
