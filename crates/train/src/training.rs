@@ -283,7 +283,7 @@ impl<'a> Training<'a> {
     /// Trains until something says stop, `interrupt` included, and writes the run's model files.
     ///
     /// # Errors
-    /// If a loss or gradient is not finite, or a file cannot be written. The checkpoints before are intact.
+    /// If a loss or gradient is not finite, a card stops working, or a file cannot be written. The checkpoints before are intact.
     pub fn run(mut self, interrupt: &AtomicBool, observer: &mut dyn Observer) -> Result<Outcome> {
         let now = self.card.as_ref().map_or(Isa::detect().name(), Card::name).to_owned();
         let before = std::mem::replace(&mut self.state.by, now.clone());
