@@ -120,7 +120,9 @@ impl Card {
             cache,
         )?;
         engine.prepare()?;
-        Ok(Self { name: format!("{}, {}", data.device_name(), precision.name()), engine, data: Arc::clone(data) })
+        let off = if data.graphs.on_card() { "" } else { ", the data in the computer's memory" };
+        let name = format!("{}, {}{off}", data.device_name(), precision.name());
+        Ok(Self { name, engine, data: Arc::clone(data) })
     }
 
     /// The device and its precision, as people read it.

@@ -1,8 +1,9 @@
-//! Memory on the card: arrays that live as long as their owner, addressed by plain pointers as the kernels' structures hold them.
+//! Memory that kernels use: arrays that live as long as their owner, addressed by plain pointers as the kernels' structures hold them.
 
+use std::ffi::c_void;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr, ValidAsZeroBits, result, sys};
+use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DeviceRepr, ValidAsZeroBits, result, sys};
 
 use super::abi::Pointer;
 use super::error::{CudaError, OnCard, Result};
@@ -13,13 +14,60 @@ pub(crate) struct Memory {
     stream: Arc<CudaStream>,
     /// What the arrays are for.
     part: OnCard,
-    held: Vec<CudaSlice<u8>>,
+    place: Place,
+    held: Vec<Held>,
     bytes: usize,
+}
+
+/// Where arrays lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// On the card.
+    Card,
+    /// In the computer's own memory, locked in place, which kernels read across the bus.
+    Host,
+}
+
+/// An array, freed with its owner.
+#[derive(Debug)]
+enum Held {
+    Card { _slice: CudaSlice<u8> },
+    Host { _pinned: Pinned },
+}
+
+#[derive(Debug)]
+struct Pinned {
+    address: *mut c_void,
+    context: Arc<CudaContext>,
+}
+
+// SAFETY: the address is only kept to be freed, by whoever owns it last.
+unsafe impl Send for Pinned {}
+// SAFETY: likewise.
+unsafe impl Sync for Pinned {}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        // Kernels may still read it. What fails here, fails because the card is gone.
+        let _ = self.context.bind_to_thread();
+        let _ = self.context.synchronize();
+        // SAFETY: it comes from `malloc_host` and is freed once.
+        let _ = unsafe { result::free_host(self.address) };
+    }
 }
 
 impl Memory {
     pub(crate) fn new(stream: &Arc<CudaStream>, part: OnCard) -> Self {
-        Self { stream: Arc::clone(stream), part, held: Vec::new(), bytes: 0 }
+        Self::at(stream, part, Place::Card)
+    }
+
+    pub(crate) fn at(stream: &Arc<CudaStream>, part: OnCard, place: Place) -> Self {
+        Self { stream: Arc::clone(stream), part, place, held: Vec::new(), bytes: 0 }
+    }
+
+    /// Where its arrays lie.
+    pub(crate) fn place(&self) -> Place {
+        self.place
     }
 
     /// Bytes handed out.
@@ -33,11 +81,37 @@ impl Memory {
             return Ok(0);
         }
         let bytes = count * size_of::<T>();
-        let slice = self.stream.alloc_zeros::<u8>(bytes).map_err(|error| self.explain(error, bytes))?;
-        let (pointer, _) = slice.device_ptr(&self.stream);
-        self.held.push(slice);
+        let (pointer, held) = match self.place {
+            Place::Card => {
+                let slice = self.stream.alloc_zeros::<u8>(bytes).map_err(|error| self.explain(error, bytes))?;
+                let pointer = slice.device_ptr(&self.stream).0;
+                (pointer, Held::Card { _slice: slice })
+            }
+            Place::Host => {
+                let (pointer, pinned) = self.pinned(bytes).map_err(|error| self.explain(error, bytes))?;
+                (pointer, Held::Host { _pinned: pinned })
+            }
+        };
+        self.held.push(held);
         self.bytes += bytes;
         Ok(pointer)
+    }
+
+    /// Locked memory of zeros, and its address for kernels.
+    fn pinned(&self, bytes: usize) -> std::result::Result<(Pointer, Pinned), cudarc::driver::DriverError> {
+        let context = self.stream.context();
+        context.bind_to_thread()?;
+        let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
+        let mut pointer = 0;
+        // SAFETY: the memory is as long as what is zeroed, and freed by `Pinned` alone.
+        let pinned = unsafe {
+            let address = result::malloc_host(bytes, flags)?;
+            std::ptr::write_bytes(address.cast::<u8>(), 0, bytes);
+            Pinned { address, context: Arc::clone(context) }
+        };
+        // SAFETY: the memory was mapped for the card when it was asked for.
+        unsafe { sys::cuMemHostGetDevicePointer_v2(&mut pointer, pinned.address, 0) }.result()?;
+        Ok((pointer, pinned))
     }
 
     /// An array with contents.

@@ -7,7 +7,7 @@ use gt_graph::{FeatureRows, GraphBatch, GraphStore};
 use super::abi;
 use super::device::CudaDevice;
 use super::error::{CudaError, OnCard, Result};
-use super::memory::Memory;
+use super::memory::{Memory, Place};
 use super::program::Usual;
 use crate::cpu::Edges;
 use crate::network::{Input, Network};
@@ -56,7 +56,6 @@ impl ResidentData {
     /// If it does not fit.
     pub fn new(device: &CudaDevice, store: &GraphStore, network: &Network, edges: Edges) -> Result<Arc<Self>> {
         let stream = device.context.default_stream();
-        let mut memory = Memory::new(&stream, OnCard::Data);
         let full = edges == Edges::Full;
         let graphs = store.len();
         let node_counts: Vec<usize> = (0..graphs).map(|graph| store.node_range(graph).len()).collect();
@@ -73,6 +72,9 @@ impl ResidentData {
         }
         let mut lists = Lists::default();
         lists.take(store, full)?;
+        let encodings = store.encodings();
+        let bytes = size_of::<u32>() * (2 * graphs + lists.words() + encoding_words(encodings));
+        let mut memory = Memory::at(&stream, OnCard::Data, place(bytes, device.memory()?.0));
         let structure = abi::Resident {
             node_start: memory.with(&starts(&node_counts))?,
             edge_start: memory.with(&starts(&edge_counts))?,
@@ -82,7 +84,6 @@ impl ResidentData {
             out_edge: memory.with(&lists.out_edge)?,
             out_target: memory.with(&lists.out_target)?,
         };
-        let encodings = store.encodings();
         let coordinates = |of: &Option<gt_graph::encoding::Coordinates>, width: usize| match of {
             Some(of) if width > 0 => of.values.clone(),
             _ => Vec::new(),
@@ -115,6 +116,11 @@ impl ResidentData {
         }))
     }
 
+    /// Whether it lies on the card, not in the computer's own memory.
+    pub fn on_card(&self) -> bool {
+        self.memory.place() == Place::Card
+    }
+
     /// Bytes on the device.
     pub fn bytes(&self) -> usize {
         self.memory.bytes()
@@ -130,6 +136,20 @@ impl ResidentData {
     pub(crate) fn usual(&self, batch: usize) -> Usual {
         Usual::new(self.node_counts.iter().sum(), self.edge_counts.iter().sum(), self.graphs, batch)
     }
+}
+
+/// Where a data set of so many bytes goes, if so many are free on the card: half of them are for networks. `GT_DATA=host` keeps it off in any case.
+fn place(bytes: usize, free: usize) -> Place {
+    let asked = std::env::var_os("GT_DATA").is_some_and(|place| place == "host");
+    if asked || bytes > free / 2 { Place::Host } else { Place::Card }
+}
+
+/// Numbers of all encodings of the nodes.
+fn encoding_words(encodings: &gt_graph::encoding::Encodings) -> usize {
+    let coordinates = |of: &Option<gt_graph::encoding::Coordinates>| of.as_ref().map_or(0, |of| of.values.len());
+    coordinates(&encodings.laplacian)
+        + coordinates(&encodings.random_walk)
+        + encodings.weisfeiler_lehman.as_ref().map_or(0, |roles| roles.len())
 }
 
 /// Running starts, one more than counts. A full graph's may wrap around; only differences are read.
@@ -153,6 +173,10 @@ struct Table {
 }
 
 impl Table {
+    fn words(&self) -> usize {
+        self.categorical.len() + self.continuous.len() + self.hot_start.len() + self.hot.len()
+    }
+
     fn add(&mut self, rows: FeatureRows<'_>) {
         self.categorical.extend_from_slice(rows.categorical);
         self.continuous.extend_from_slice(rows.continuous);
@@ -190,6 +214,11 @@ struct Lists {
 }
 
 impl Lists {
+    fn words(&self) -> usize {
+        let lists = [&self.in_start, &self.in_source, &self.out_start, &self.out_edge, &self.out_target];
+        lists.iter().map(|list| list.len()).sum::<usize>() + self.node.words() + self.edge.words()
+    }
+
     fn take(&mut self, store: &GraphStore, full: bool) -> Result<()> {
         let mut batch = GraphBatch::new();
         let ids: Vec<usize> = (0..store.len()).collect();
@@ -213,5 +242,18 @@ impl Lists {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_that_leaves_no_room_for_a_network_stays_off_the_card() {
+        assert_eq!(place(1 << 20, 1 << 30), Place::Card);
+        assert_eq!(place(1 << 29, 1 << 30), Place::Card);
+        assert_eq!(place((1 << 29) + 1, 1 << 30), Place::Host);
+        assert_eq!(place(1, 0), Place::Host);
     }
 }
