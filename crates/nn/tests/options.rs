@@ -195,6 +195,15 @@ fn gradients_fit_for_every_place_jump_and_depth() {
 }
 
 #[test]
+fn gradients_fit_where_nodes_outnumber_edges() {
+    let few = [Shape::new(9, &[(0, 1)]), Shape::new(7, &[]), Shape::new(5, &[(2, 2), (1, 0)])];
+    for (jump, reads) in JUMPS.into_iter().flat_map(|jump| [(jump, Reads::Edges), (jump, Reads::Pairs)]) {
+        let network = Network { reads, jump, ..network(6, 3, true) };
+        check(&format!("{reads:?}, {jump:?}"), &network, &few, 3);
+    }
+}
+
+#[test]
 fn gradients_fit_for_pairs_that_are_no_edges() {
     let asked: (Vec<u32>, Vec<u32>) = [(0, 3), (3, 0), (2, 2), (9, 1), (9, 1), (16, 0), (4, 10)].into_iter().unzip();
     let mut rng = Rng(43);

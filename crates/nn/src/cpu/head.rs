@@ -239,9 +239,13 @@ pub(crate) fn read_layer<T: Real>(
             }
         }
         Jump::Sum if layer > 1 => {
-            scratch.size(x.len());
-            normalise(x, scratch);
-            out.iter_mut().zip(&**scratch).for_each(|(to, &value)| *to += value);
+            // Others count on what room there is.
+            if scratch.len() < x.len() {
+                scratch.size(x.len());
+            }
+            let normalised = &mut scratch[..x.len()];
+            normalise(x, normalised);
+            out.iter_mut().zip(&*normalised).for_each(|(to, &value)| *to += value);
         }
         _ => normalise(x, out),
     }
