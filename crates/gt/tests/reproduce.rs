@@ -244,6 +244,7 @@ fn a_budget_stops_between_epochs_and_the_next_call_goes_on() {
     let call = format!("reproduce table1 {TINY} {LONG}");
     let run = "zinc-sparse-lappe-bn-41";
     let nothing = place.json(&format!("{call} --budget 0"));
+    place.done(&format!("{} --budget 1e300", call.replace("--results r", "--results endless").replace("=150", "=1")));
     assert_eq!((names(&nothing["left"]), place.list("r/unfinished")), (vec![run], vec![]));
 
     let end = place.done(&format!("{call} --budget 0.0005"));
@@ -345,6 +346,13 @@ fn trials_need_a_folder_of_their_own() {
     assert!(other_data.said.contains("zinc.jsonl: it is not ZINC-12k"), "{}", other_data.said);
     let said = place.refused("reproduce table2 --cell zinc-sparse-none-bn");
     assert!(said.contains("there is no cell `zinc-sparse-none-bn` here"), "{said}");
+    // However the paper's own folder is written.
+    for same in ["./results/paper".to_owned(), place.path("results/paper").display().to_string()] {
+        let said = place.refused(&format!("reproduce table1 --graphs 10 --results {same}"));
+        assert!(said.contains("name a folder of their own by --results"), "{said}");
+    }
+    let said = place.refused("reproduce claims --cell zinc-gcn");
+    assert!(said.contains("claims are about all cells at once"), "{said}");
     let said = place.refused("reproduce table1 --seeds 41,41");
     assert!(said.contains("--seeds names a seed twice"), "{said}");
     let end = place.gt("reproduce table1 --results r --device cpu --cell zinc-sparse-none-bn --seeds 41");
@@ -355,7 +363,9 @@ fn trials_need_a_folder_of_their_own() {
 fn drawn_sets_have_the_seed_that_was_fixed_beforehand() {
     let place = Place::new();
     let call = format!("reproduce all {TINY} --set train.epochs=1 --graphs 20 --seeds 41 --jobs 2");
-    place.done(&format!("{call} --cell cluster-sparse-lappe-bn --cell cluster-sparse-lappe-bn-draw2"));
+    let cells = "--cell cluster-sparse-lappe-bn --cell cluster-sparse-lappe-bn-draw2";
+    let end = place.done(&format!("{call} {cells}"));
+    assert!(end.said.contains("2 runs to make") && !end.said.contains("another process"), "{}", end.said);
     let [first, second] = ["", "-draw2"].map(|end| place.record(&format!("cluster-sparse-lappe-bn{end}-41")));
     assert_eq!((&first["data"]["seed"], &second["data"]["seed"]), (&41.into(), &42.into()));
     assert_eq!(first["data"]["graphs"], 24);
@@ -364,6 +374,31 @@ fn drawn_sets_have_the_seed_that_was_fixed_beforehand() {
     assert!(page.contains("The second draw shifts the test score by"), "{page}");
     assert!(page.contains("This is not the paper’s data: 2 of the records"), "{page}");
     assert!(page.contains("train.epochs=1"), "{page}");
+    let said = place.refused(&format!("{} {cells}", call.replace("--graphs 20", "--graphs 30")));
+    assert!(said.contains("made with 24 graphs, now 36 would be drawn"), "{said}");
+}
+
+#[test]
+fn scores_that_are_not_finite_are_a_failure_and_no_record() {
+    let place = Place::new();
+    let end = place.gt(&format!(
+        "reproduce table1 {TINY} --set model.norm=none --set model.layers=2 --set train.batch=40 --set train.epochs=1 \
+         --set optimizer.lr=1e25 --cell zinc-sparse-none-bn --seeds 41"
+    ));
+    assert_eq!(end.code, Some(1), "{}", end.said);
+    assert!(end.said.contains("the scores of its last model are not finite"), "{}", end.said);
+    assert_eq!(place.list("r/records"), [""; 0]);
+    place.done("reproduce table1 --render --results r");
+}
+
+#[test]
+fn the_file_for_the_tables_is_looked_at_before_any_run() {
+    let place = Place::new();
+    fs::write(place.path("page.md"), "no marks\n").unwrap();
+    let call = format!("reproduce table1 {TINY} --set train.epochs=1 --cell zinc-sparse-none-bn --seeds 41");
+    let said = place.refused(&format!("{call} --into page.md"));
+    assert!(said.contains("page.md: it has no lines"), "{said}");
+    assert_eq!(place.list("r/records"), [""; 0]);
 }
 
 #[test]
@@ -399,6 +434,7 @@ fn write_record(place: &Place, template: &Value, cell: &str, seed: u64, test: f6
     record["last"]["test"]["paper"] = test.into();
     record["last"]["train"]["paper"] = train.into();
     record["device_seconds"] = 36.0.into();
+    record["sittings"][0]["device_seconds"] = 36.0.into();
     fs::write(place.path(&format!("r/records/{cell}-{seed}.json")), record.to_string()).unwrap();
 }
 
@@ -421,6 +457,11 @@ fn verdicts_claims_and_hours_follow_from_the_records() {
     runs("pattern-sparse-none-bn", 84.0, 84.0);
     runs("pattern-sparse-lappe-bn", 84.5, 86.0);
     runs("pattern-sparse-wl-bn", 76.0, 97.0);
+    // The only one in two sittings: 36 seconds on a card, then 18 on the processor.
+    let mut template = template.clone();
+    template["sittings"] = Value::Array(vec![template["sittings"][0].clone(); 2]);
+    template["sittings"][0]["device"] = "card".into();
+    template["sittings"][1]["device_seconds"] = 54.0.into();
     write_record(&place, &template, "zinc-full-none-ln", 41, 0.74, 0.43);
 
     let told = place.json("reproduce all --render --results r");
@@ -433,9 +474,10 @@ fn verdicts_claims_and_hours_follow_from_the_records() {
     assert_eq!(verdict("cluster-gat"), "not run");
     let units = cell("zinc-sparse-lappe-bn")["test_units"].as_f64().unwrap();
     assert!((units - 0.004 / 0.014f64.hypot(0.01)).abs() < 1e-6, "{units}");
-    // 25 runs of 36 seconds; the paper prints no hours for the eight of GCN and GAT.
-    let hours = told["hours"]["ours"]["processor, f32"].as_f64().unwrap();
-    assert!((hours - 0.25).abs() < 1e-9);
+    // The paper prints no hours for the eight runs of GCN and GAT.
+    let hours = |device: &str| told["hours"]["ours"][device].as_f64().unwrap();
+    assert!((hours("processor, f32") - (24.0 * 36.0 + 18.0) / 3600.0).abs() < 1e-9);
+    assert!((hours("card, f32") - 36.0 / 3600.0).abs() < 1e-9);
     assert_eq!((&told["hours"]["runs"], &told["hours"]["not_printed"]), (&25.into(), &8.into()));
     let paper = told["hours"]["paper"].as_f64().unwrap();
     assert!((paper - (4.0 * (2.25 + 19.71 + 12.67 + 9.73) + 2.09)).abs() < 1e-9, "{paper}");

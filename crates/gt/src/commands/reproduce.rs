@@ -16,7 +16,7 @@ use crate::interrupt::{Interrupted, interrupt};
 use crate::reproduce::cell::Cell;
 use crate::reproduce::data::Data;
 use crate::reproduce::limits::Limits;
-use crate::reproduce::page::{Results, counted};
+use crate::reproduce::page::{Page, Results, counted};
 use crate::reproduce::paper::Paper;
 use crate::reproduce::plan::{Plan, choose};
 use crate::reproduce::record::Folder;
@@ -127,6 +127,8 @@ impl Arguments {
         let paper = Paper::new();
         let folder = Folder::new(&self.results);
         let cells = self.chosen(&paper)?;
+        // What is wrong with the file should not be found out hours later.
+        self.inserted(&Results { paper: &paper, records: &folder.records()? }.page())?;
         let outcome = match self.render || self.what == What::Claims {
             true => None,
             false => Some(self.train(&cells, &folder, &paper)?),
@@ -140,7 +142,9 @@ impl Arguments {
 
     /// Whether the results are kept apart from those of the paper's settings.
     fn is_apart(&self) -> bool {
-        self.results.as_path() != Path::new(DEFAULT_RESULTS)
+        // However it is written.
+        let place = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).ok();
+        place(&self.results) != place(Path::new(DEFAULT_RESULTS))
     }
 
     fn chosen(&self, paper: &Paper) -> Result<Vec<Cell>> {
@@ -153,18 +157,24 @@ impl Arguments {
             !own || self.is_apart(),
             "records of other settings or data must not lie among the paper's: name a folder of their own by --results"
         );
+        ensure!(
+            self.cells.is_empty() || self.what != What::Claims,
+            "claims are about all cells at once; leave --cell out"
+        );
         let cells = self.what.cells(paper);
         if self.cells.is_empty() {
             return Ok(cells);
         }
         // The second draw belongs to no table, and may be asked for beside any.
-        let second = Some(Cell::second_draw()).filter(|cell| self.cells.contains(&cell.name()));
+        let second =
+            Some(Cell::second_draw()).filter(|cell| self.cells.contains(&cell.name()) && !cells.contains(cell));
         choose(&[cells, second.into_iter().collect()].concat(), &self.cells)
     }
 
     /// Makes the runs that are left; also tells whether it was interrupted.
     fn train(&self, cells: &[Cell], folder: &Folder, paper: &Paper) -> Result<(Outcome, bool)> {
-        let plan = Plan::new(cells, &self.seeds, &self.set, folder, &folder.records()?, paper)?;
+        let graphs = self.graphs.map(|graphs| graphs as usize);
+        let plan = Plan::new(cells, &self.seeds, &self.set, graphs, folder, &folder.records()?, paper)?;
         for cell in &plan.unknown {
             console::warn(&format!("{cell}: this program has no such preset, so it is not run"));
         }
@@ -174,9 +184,11 @@ impl Arguments {
         }
         let device = self.device.open_for(self.precision)?;
         folder.prepare()?;
-        let limits = Limits::new(interrupt(), self.budget.map(|minutes| Duration::from_secs_f64(60.0 * minutes)));
+        // More minutes than can be counted are no limit.
+        let budget = self.budget.and_then(|minutes| Duration::try_from_secs_f64(60.0 * minutes).ok());
+        let limits = Limits::new(interrupt(), budget);
         let data_dir = self.data_dir.clone().unwrap_or_else(|| self.results.join("data"));
-        let data = Data::new(self.zinc.clone(), data_dir, self.graphs.map(|graphs| graphs as usize), self.is_apart());
+        let data = Data::new(self.zinc.clone(), data_dir, graphs, self.is_apart());
         let jobs = self.jobs.map_or(if device.is_some() { 4 } else { 1 }, usize::from);
         let begun = plan.jobs.iter().filter(|job| job.begun).count();
         let on = device.as_ref().map_or("the processor".to_owned(), |card: &CudaDevice| {
@@ -215,10 +227,7 @@ impl Arguments {
         folder.prepare()?;
         gt_data::write_bytes(&folder.path().join("tables.md"), page.markdown().as_bytes())?;
         gt_data::write_bytes(&folder.path().join("tables.html"), page.html().as_bytes())?;
-        if let Some(file) = &self.into {
-            let text = std::fs::read_to_string(file).map_err(|e| anyhow!("{}: {e}", file.display()))?;
-            let marks = "it has no lines `<!-- tables -->` and `<!-- /tables -->`";
-            let text = page.insert(&text).ok_or_else(|| anyhow!("{}: {marks}", file.display()))?;
+        if let Some((file, text)) = self.inserted(&page)? {
             gt_data::write_bytes(file, text.as_bytes())?;
         }
         let sections = self.what.sections();
@@ -241,11 +250,20 @@ impl Arguments {
         console::print(&format!("{}\n{hours}\ntables: {files}\n", text.join("\n")))
     }
 
+    /// The file that the tables are put into, and its text with them.
+    fn inserted(&self, page: &Page) -> Result<Option<(&Path, String)>> {
+        let Some(file) = &self.into else { return Ok(None) };
+        let text = std::fs::read_to_string(file).map_err(|e| anyhow!("{}: {e}", file.display()))?;
+        let marks = "it has no lines `<!-- tables -->` and `<!-- /tables -->`";
+        let text = page.insert(&text).ok_or_else(|| anyhow!("{}: {marks}", file.display()))?;
+        Ok(Some((file, text)))
+    }
+
     /// Says what is left, by exit code too.
     fn end(&self, outcome: &Outcome, interrupted: bool) -> Result<()> {
         let Outcome { finished, left, elsewhere, failed } = outcome;
         if !elsewhere.is_empty() {
-            eprintln!("another process is at {}", elsewhere.join(", "));
+            eprintln!("another process is at, or has just made, {}", elsewhere.join(", "));
         }
         if interrupted {
             let line: Vec<String> = std::env::args().skip(1).collect();

@@ -105,15 +105,20 @@ impl Data {
 
 /// Whether a run used what the paper did: ZINC-12k itself, or as many graphs of the others.
 pub fn is_published(set: PublishedSet, used: &DataUsed) -> bool {
-    let all = |set: SbmSet| {
-        let SbmSizes { train, val, test } = set.published_sizes();
-        used.graphs == train + val + test
-    };
-    match set {
-        PublishedSet::Zinc => used.content_sha256 == ZINC_12K,
-        PublishedSet::Cluster => all(SbmSet::Cluster),
-        PublishedSet::Pattern => all(SbmSet::Pattern),
+    match drawn(set, None) {
+        None => used.content_sha256 == ZINC_12K,
+        Some(graphs) => used.graphs == graphs,
     }
+}
+
+/// How many graphs are drawn of a set, with so many to train on or the published number; none of ZINC.
+pub fn drawn(set: PublishedSet, train: Option<usize>) -> Option<usize> {
+    let SbmSizes { train, val, test } = match set {
+        PublishedSet::Zinc => return None,
+        PublishedSet::Cluster => sizes(SbmSet::Cluster, train),
+        PublishedSet::Pattern => sizes(SbmSet::Pattern, train),
+    };
+    Some(train + val + test)
 }
 
 /// The published numbers of graphs, or as many parts of them.

@@ -158,7 +158,9 @@ impl Results<'_> {
     pub fn hours(&self) -> Hours {
         let mut hours = Hours::default();
         for record in self.records.values() {
-            *hours.ours.entry(record.device()).or_default() += record.device_seconds / 3600.0;
+            for (device, seconds) in record.devices() {
+                *hours.ours.entry(device).or_default() += seconds / 3600.0;
+            }
             hours.runs += 1;
             // A second draw is no run of the paper's.
             match self.paper.cell(&record.cell).and_then(|cell| cell.hours) {
@@ -237,7 +239,8 @@ impl Results<'_> {
                 let units = one.test.unit(&other.test).map_or("unknown".into(), |unit| signed(shift / unit));
                 format!("The second draw shifts the test score by {} ({units} units).", signed(shift))
             }
-            _ => format!("`gt reproduce draw` makes the runs of {}.", second.name()),
+            [_, Some(_)] => format!("There are no runs of {} to compare with.", first.name()),
+            [_, None] => format!("`gt reproduce draw` makes the runs of {}.", second.name()),
         };
         let row = |cell: &Cell, ours: &Option<Ours>| {
             let seed = cell.data_seed().map_or(String::new(), |seed| seed.to_string());

@@ -7,6 +7,7 @@ use gt_models::{Config, Preset};
 use gt_train::RunDirectory;
 
 use super::cell::Cell;
+use super::data::drawn;
 use super::paper::Paper;
 use super::record::{Folder, Record, run_name};
 
@@ -36,14 +37,15 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Leaves out what has a record. `settings` are keys that are set otherwise than published.
+    /// Leaves out what has a record. `settings` are keys that are set otherwise than published, `graphs` are those to train on if not as many as published.
     ///
     /// # Errors
-    /// If a setting is wrong, or a record was made with others.
+    /// If a setting is wrong, or a record was made with others or with another number of graphs.
     pub fn new(
         cells: &[Cell],
         seeds: &[u64],
         settings: &[String],
+        graphs: Option<usize>,
         folder: &Folder,
         records: &BTreeMap<String, Record>,
         paper: &Paper,
@@ -68,6 +70,13 @@ impl Plan {
                         folder.record(&name).display(),
                         told(&record.changes),
                         told(settings)
+                    );
+                    let drawn = drawn(cell.set(), graphs).unwrap_or(record.data.graphs);
+                    ensure!(
+                        record.data.graphs == drawn,
+                        "{}: this record was made with {} graphs, now {drawn} would be drawn; choose another --results",
+                        folder.record(&name).display(),
+                        record.data.graphs
                     );
                     remove_leftover(folder, &name);
                     plan.done += 1;
@@ -148,7 +157,7 @@ mod tests {
         let paper = Paper::new();
         let cells: Vec<Cell> =
             ["zinc-sparse-none-ln", "pattern-full-lappe-bn", "cluster-full-lappe-bn"].map(Cell::first_draw).into();
-        let plan = Plan::new(&cells, &[41, 95], &[], &results, &BTreeMap::new(), &paper).unwrap();
+        let plan = Plan::new(&cells, &[41, 95], &[], None, &results, &BTreeMap::new(), &paper).unwrap();
         let order: Vec<String> = plan.jobs.iter().map(Job::name).collect();
         let expected = [
             "zinc-sparse-none-ln-95",

@@ -68,6 +68,12 @@ pub struct Parts {
     pub test: Forms,
 }
 
+impl Parts {
+    fn is_finite(&self) -> bool {
+        [self.train, self.val, self.test].iter().all(|forms| forms.paper.is_finite() && forms.exact.is_finite())
+    }
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BestParts {
     pub epoch: usize,
@@ -109,9 +115,12 @@ impl Record {
             of_part.map(|(_, scores)| scores.metric).ok_or_else(|| anyhow!("its data has no part `{}`", part.name()))
         };
         let last = Parts { train: forms(Part::Train)?, val: forms(Part::Val)?, test: forms(Part::Test)? };
+        // A record of them could not be read back, and would be in the way of all others.
+        ensure!(last.is_finite(), "the scores of its last model are not finite");
         let best = outcome.best.as_ref().and_then(|Best { epoch, train, val, test }| {
             let of = |scores: &Option<Scores>| scores.as_ref().map(|scores| scores.metric);
-            Some(BestParts { epoch: *epoch, parts: Parts { train: of(train)?, val: val.metric, test: of(test)? } })
+            let parts = Parts { train: of(train)?, val: val.metric, test: of(test)? };
+            parts.is_finite().then_some(BestParts { epoch: *epoch, parts })
         });
         let point = |epoch: &EpochRecord| {
             let test = epoch.test.as_ref().map_or(f64::NAN, |test| test.metric.paper);
@@ -141,9 +150,13 @@ impl Record {
         })
     }
 
-    /// Where most of it was computed.
-    pub fn device(&self) -> String {
-        self.sittings.last().map_or("unknown".into(), |sitting| format!("{}, {}", sitting.device, sitting.precision))
+    /// Where it was computed, and the seconds that it had there.
+    pub fn devices(&self) -> impl Iterator<Item = (String, f64)> {
+        let before = std::iter::once(0.0).chain(self.sittings.iter().map(|sitting| sitting.device_seconds));
+        let own = |(sitting, before): (&Sitting, f64)| {
+            (format!("{}, {}", sitting.device, sitting.precision), sitting.device_seconds - before)
+        };
+        self.sittings.iter().zip(before).map(own).filter(|(_, seconds)| *seconds > 0.0)
     }
 }
 
@@ -236,8 +249,7 @@ fn read(path: &Path) -> Result<(String, Record)> {
     let name = format!("{}-{}", record.cell, record.seed);
     let file = path.file_stem().unwrap_or_default().to_string_lossy();
     ensure!(name == file, "it is the record of {name}; name it {name}.json");
-    let finite = [&record.last.train, &record.last.test].iter().all(|forms| forms.paper.is_finite());
-    ensure!(finite, "its scores are not numbers; {again}");
+    ensure!(record.last.is_finite(), "its scores are not numbers; {again}");
     Ok((name, record))
 }
 

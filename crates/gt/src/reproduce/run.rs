@@ -47,7 +47,7 @@ pub struct Outcome {
     pub finished: Vec<String>,
     /// Runs that are left, begun or not.
     pub left: Vec<String>,
-    /// Runs that another process is at.
+    /// Runs that another process is at, or has made since the plan was.
     pub elsewhere: Vec<String>,
     /// Runs that could not be made, and why.
     pub failed: Vec<(String, String)>,
