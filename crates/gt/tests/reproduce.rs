@@ -298,6 +298,25 @@ fn a_run_that_another_process_is_at_is_left_to_it() {
 }
 
 #[test]
+fn processes_that_share_a_folder_make_every_run_once() {
+    let places = [Place::new(), Place::new(), Place::new()];
+    fs::create_dir(places[0].path("r")).unwrap();
+    places[1..].iter().for_each(|place| std::os::unix::fs::symlink(places[0].path("r"), place.path("r")).unwrap());
+    let call = format!("reproduce table1 {TINY} --set train.epochs=1 --cell zinc --seeds 41,95,22 --jobs 3 --json");
+    let children = places.each_ref().map(|place| place.start(&call));
+    let mut finished = 0;
+    for (place, child) in places.iter().zip(children) {
+        let end = place.end(child);
+        assert_eq!(end.code, Some(0), "{}", end.said);
+        let told: Value = serde_json::from_str(&end.printed).unwrap();
+        finished += told["finished"].as_array().unwrap().len();
+    }
+    assert_eq!((finished, places[0].list("r/records").len()), (24, 24));
+    places[0].done(&call);
+    assert_eq!(places[0].list("r/unfinished"), [""; 0]);
+}
+
+#[test]
 fn a_run_that_fails_does_not_keep_the_others_from_being_made() {
     let place = Place::new();
     fs::create_dir_all(place.path("r/unfinished")).unwrap();

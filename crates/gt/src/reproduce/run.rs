@@ -103,6 +103,8 @@ impl Runner<'_> {
         let run = match RunDirectory::open(&path) {
             Ok(run) => run,
             Err(TrainError::Busy(_)) => return Ok(End::Elsewhere),
+            // It is being put away.
+            Err(_) if self.folder.record(&name).exists() => return Ok(End::Elsewhere),
             Err(error) => return Err(error.into()),
         };
         // Another process may have made it since the plan was.
@@ -178,7 +180,9 @@ impl Runner<'_> {
     /// The directory of a run that has its record.
     fn put_away(&self, run: RunDirectory, path: &Path, name: &str) -> Result<()> {
         if !self.keep_runs {
-            return fs::remove_dir_all(path).map_err(|e| anyhow!("{}: {e}", path.display()));
+            // Another process that looks whether the run is free may be in the way; the next plan removes what is left.
+            let _ = fs::remove_dir_all(path);
+            return Ok(());
         }
         drop(run);
         let kept = self.folder.kept(name);
