@@ -510,6 +510,12 @@ fn verdicts_claims_and_hours_follow_from_the_records() {
     assert_eq!(claims["claims"][2]["status"], "does not hold", "one contradiction is enough");
     let checks = claims["claims"][3]["checks"].as_array().unwrap();
     assert_eq!(checks.iter().filter(|check| check["holds"] == true).count(), 4, "WL-PE overfits PATTERN");
+    let full = claims["claims"][1]["checks"].as_array().unwrap();
+    assert!(full.iter().all(|check| check["holds"].is_null()), "a single run on full graphs is no evidence");
+    write_record(&place, &template, "zinc-sparse-none-ln", 41, 0.28, 0.03);
+    let claims = place.json("reproduce claims --results r");
+    let full = claims["claims"][1]["checks"].as_array().unwrap();
+    assert!(full.iter().all(|check| check["holds"].is_null()), "nor are two single runs");
     let page = fs::read_to_string(place.path("r/tables.md")).unwrap();
     assert!(page.contains("| 1 of 4 |") && page.contains("**worse**"));
 }

@@ -147,7 +147,8 @@ impl Results<'_> {
 
     pub fn claims(&self) -> Vec<Claim> {
         let ours = |preset: &str| {
-            let ours = self.ours(&Cell::first_draw(preset))?;
+            // A single run is no evidence, as it is no verdict.
+            let ours = self.ours(&Cell::first_draw(preset)).filter(|ours| ours.seeds.len() > 1)?;
             Some(Known { test: ours.test, train: Some(ours.train) })
         };
         let paper = |preset: &str| self.paper.cell(preset).map(|cell| Known { test: cell.test, train: cell.train });
