@@ -6,7 +6,8 @@ use gt_graph::GraphBatch;
 use gt_nn::cpu::{Adam, Edges, Engine, Isa};
 use gt_nn::{Input, Jump, LayerKind, Loss, Network, Norm, Part, Readout, Reads, Real, Role, Stream, Term};
 use support::{
-    KINDS, Rng, Shape, WIDTHS, batch, check, check_engine, check_mixed, fill, mixed, network_of, random_graphs,
+    KINDS, Rng, Shape, WIDTHS, assert_close, batch, check, check_engine, check_mixed, fill, mixed, network_of,
+    random_graphs,
 };
 
 #[test]
@@ -113,15 +114,6 @@ fn filled<T: Real>(network: &Network, isa: Isa) -> Engine<T> {
 
 fn gradients<T: Real>(engine: &Engine<T>) -> Vec<T> {
     (0..engine.parameters().list().len()).flat_map(|index| engine.gradient(index)).collect()
-}
-
-fn assert_close<A: Real, B: Real>(what: &str, found: &[A], expected: &[B], tolerance: f64) {
-    assert_eq!(found.len(), expected.len(), "{what}");
-    let largest = expected.iter().fold(1e-3, |m: f64, v| m.max(v.to_f64().abs()));
-    for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
-        let off = (found.to_f64() - expected.to_f64()).abs() / largest;
-        assert!(off <= tolerance, "{what}: [{at}] is {found}, expected {expected}, off by {off:.1e}");
-    }
 }
 
 fn train<T: Real>(engine: &mut Engine<T>, batch: &GraphBatch) -> f64 {

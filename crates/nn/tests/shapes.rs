@@ -5,7 +5,7 @@ mod support;
 use gt_graph::GraphBatch;
 use gt_nn::cpu::{Edges, Engine, Isa};
 use gt_nn::{Input, Loss, Network, Norm, Readout, Reads, Real, Stream};
-use support::{Rng, Shape, WIDTHS, batch, fill, mixed, network, random_graphs};
+use support::{Rng, Shape, WIDTHS, assert_close, batch, fill, mixed, network, random_graphs};
 
 const TOLERANCE: f64 = 2e-5;
 
@@ -34,15 +34,6 @@ fn filled<T: Real>(network: &Network, isa: Isa) -> Engine<T> {
         }
     }
     engine
-}
-
-fn assert_close<A: Real, B: Real>(what: &str, found: &[A], expected: &[B], tolerance: f64) {
-    assert_eq!(found.len(), expected.len(), "{what}");
-    let largest = expected.iter().fold(1e-3, |m: f64, v| m.max(v.to_f64().abs()));
-    for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
-        let off = (found.to_f64() - expected.to_f64()).abs() / largest;
-        assert!(off <= tolerance, "{what}: [{at}] is {found}, expected {expected}, off by {off:.1e}");
-    }
 }
 
 /// Inference in single precision on every instruction set against double precision.

@@ -50,10 +50,10 @@ pub(crate) struct Capacity {
 }
 
 impl ResidentData {
-    /// Puts what a network reads of a data set on the device.
+    /// Puts what a network reads of a data set on the device, or, where that leaves no room for networks or `GT_DATA=host` asks for it, into memory here that kernels can read.
     ///
     /// # Errors
-    /// If it does not fit.
+    /// If neither has room.
     pub fn new(device: &CudaDevice, store: &GraphStore, network: &Network, edges: Edges) -> Result<Arc<Self>> {
         let stream = device.context.default_stream();
         let full = edges == Edges::Full;
@@ -73,8 +73,9 @@ impl ResidentData {
         let mut lists = Lists::default();
         lists.take(store, full)?;
         let encodings = store.encodings();
-        let bytes = size_of::<u32>() * (2 * graphs + lists.words() + encoding_words(encodings));
-        let mut memory = Memory::at(&stream, OnCard::Data, place(bytes, device.memory()?.0));
+        let asked = std::env::var_os("GT_DATA").is_some_and(|place| place == "host");
+        let place = if asked { Place::Host } else { place(store.bytes(), device.memory()?.0) };
+        let mut memory = Memory::at(&stream, OnCard::Data, place);
         let structure = abi::Resident {
             node_start: memory.with(&starts(&node_counts))?,
             edge_start: memory.with(&starts(&edge_counts))?,
@@ -123,7 +124,7 @@ impl ResidentData {
 
     /// Bytes on the device.
     pub fn bytes(&self) -> usize {
-        self.memory.bytes()
+        if self.on_card() { self.memory.bytes() } else { 0 }
     }
 
     /// The most that a batch of so many graphs can hold: a function of data and batch size alone.
@@ -138,18 +139,10 @@ impl ResidentData {
     }
 }
 
-/// Where a data set of so many bytes goes, if so many are free on the card: half of them are for networks. `GT_DATA=host` keeps it off in any case.
+/// Where a data set goes that takes so many bytes here, if so many are free on the card. There it takes up to twice as much, an edge being listed at both ends, and half of the
+/// card is for networks.
 fn place(bytes: usize, free: usize) -> Place {
-    let asked = std::env::var_os("GT_DATA").is_some_and(|place| place == "host");
-    if asked || bytes > free / 2 { Place::Host } else { Place::Card }
-}
-
-/// Numbers of all encodings of the nodes.
-fn encoding_words(encodings: &gt_graph::encoding::Encodings) -> usize {
-    let coordinates = |of: &Option<gt_graph::encoding::Coordinates>| of.as_ref().map_or(0, |of| of.values.len());
-    coordinates(&encodings.laplacian)
-        + coordinates(&encodings.random_walk)
-        + encodings.weisfeiler_lehman.as_ref().map_or(0, |roles| roles.len())
+    if bytes > free / 4 { Place::Host } else { Place::Card }
 }
 
 /// Running starts, one more than counts. A full graph's may wrap around; only differences are read.
@@ -173,10 +166,6 @@ struct Table {
 }
 
 impl Table {
-    fn words(&self) -> usize {
-        self.categorical.len() + self.continuous.len() + self.hot_start.len() + self.hot.len()
-    }
-
     fn add(&mut self, rows: FeatureRows<'_>) {
         self.categorical.extend_from_slice(rows.categorical);
         self.continuous.extend_from_slice(rows.continuous);
@@ -214,11 +203,6 @@ struct Lists {
 }
 
 impl Lists {
-    fn words(&self) -> usize {
-        let lists = [&self.in_start, &self.in_source, &self.out_start, &self.out_edge, &self.out_target];
-        lists.iter().map(|list| list.len()).sum::<usize>() + self.node.words() + self.edge.words()
-    }
-
     fn take(&mut self, store: &GraphStore, full: bool) -> Result<()> {
         let mut batch = GraphBatch::new();
         let ids: Vec<usize> = (0..store.len()).collect();
@@ -252,8 +236,8 @@ mod tests {
     #[test]
     fn data_that_leaves_no_room_for_a_network_stays_off_the_card() {
         assert_eq!(place(1 << 20, 1 << 30), Place::Card);
-        assert_eq!(place(1 << 29, 1 << 30), Place::Card);
-        assert_eq!(place((1 << 29) + 1, 1 << 30), Place::Host);
+        assert_eq!(place(1 << 28, 1 << 30), Place::Card);
+        assert_eq!(place((1 << 28) + 1, 1 << 30), Place::Host);
         assert_eq!(place(1, 0), Place::Host);
     }
 }

@@ -306,3 +306,13 @@ pub fn check_mixed(name: &str, network: &Network, loss: Loss, missing: f64) {
     let largest = check(name, network, &batch, Edges::Sparse, loss, 40);
     assert!(largest > 1e-3, "{name}: largest gradient {largest:e}");
 }
+
+/// Compares relative to the largest value.
+pub fn assert_close<A: Real, B: Real>(what: &str, found: &[A], expected: &[B], tolerance: f64) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    let largest = expected.iter().fold(1e-3, |m: f64, v| m.max(v.to_f64().abs()));
+    for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
+        let off = (found.to_f64() - expected.to_f64()).abs() / largest;
+        assert!(off <= tolerance, "{what}: [{at}] is {found}, expected {expected}, off by {off:.1e}");
+    }
+}
