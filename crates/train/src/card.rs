@@ -69,6 +69,12 @@ pub(crate) struct Steps {
     pub(crate) bad: Option<usize>,
 }
 
+/// A pass over a part that a device is at.
+pub(crate) struct UnderWay {
+    part: Part,
+    order: Order,
+}
+
 impl Card {
     /// Prepares a device for training on a task whose data is there. `cache` is a folder for compiled kernels.
     ///
@@ -136,7 +142,8 @@ impl Card {
     /// If the device fails.
     pub fn evaluate(&mut self, engine: &Engine<f32>, task: &Task, part: Part, batch: usize) -> Result<Scores> {
         self.load(engine)?;
-        Ok(self.collect(task, part, batch)?.scores(task))
+        let under_way = self.begin(task, part, batch)?;
+        Ok(self.collect(task, under_way)?.scores(task))
     }
 
     /// Takes parameters, moments and statistics.
@@ -185,13 +192,19 @@ impl Card {
         Ok(Steps { done: whole, bad: result.bad })
     }
 
-    /// Outputs and labels of a part, in the order of the data.
-    pub(crate) fn collect(&mut self, task: &Task, part: Part, batch: usize) -> Result<Collected> {
+    /// Lets the device go through a part, in the order of the data. It may take its time: [`Card::collect`] waits.
+    pub(crate) fn begin(&mut self, task: &Task, part: Part, batch: usize) -> Result<UnderWay> {
         let order = Order::plain(task.graphs_of(part), batch);
-        let (labels, host) = &self.data.labels[part as usize];
+        let (labels, _) = &self.data.labels[part as usize];
         self.engine.begin(Pass { order: &order.listed(), from: 0, signs: &[], labels, train: None })?;
         self.engine.launch(order.len())?;
+        Ok(UnderWay { part, order })
+    }
+
+    /// Outputs and labels of the part that the device was last told to go through.
+    pub(crate) fn collect(&mut self, task: &Task, UnderWay { part, order }: UnderWay) -> Result<Collected> {
         let result = self.engine.finish()?;
+        let (_, host) = &self.data.labels[part as usize];
         let mut collected = Collected::new(task);
         add(task, &order, 0..order.len(), &result.outputs, &result.losses, host, &mut collected);
         Ok(collected)

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::batches::{self, Labels, Order, Signs};
 use crate::error::Result;
-use crate::metrics::{Forms, Predicted, forms, link_hits, others};
+use crate::metrics::{self, Forms, Predicted, link_hits};
 use crate::task::{Part, Task};
 
 /// Loss and metric of a part, in both forms.
@@ -105,14 +105,14 @@ impl Collected {
             task.unscale(values);
         }
         let predicted = self.predicted(task);
-        let mut others = others(task.metric, predicted);
+        let (metric, mut others) = metrics::scores(task.metric, predicted, &self.batches);
         if task.links.is_some() {
             others.extend(link_hits(predicted));
         }
         let others = others.into_iter().filter(|(_, value)| value.is_finite());
         Scores {
             loss: Forms { paper, exact },
-            metric: forms(task.metric, predicted, &self.batches),
+            metric,
             others: others.map(|(name, value)| (name.to_owned(), value)).collect(),
         }
     }

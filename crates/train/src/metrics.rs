@@ -146,15 +146,16 @@ pub fn confusion(predicted: Predicted<'_>) -> Vec<Vec<usize>> {
     counts
 }
 
-/// Share of rows whose class is right, in percent.
-pub fn plain_accuracy(predicted: Predicted<'_>) -> f64 {
-    100.0 * mean(predicted.classes().map(|(class, label)| f64::from(u8::from(class == label))))
+/// Share of rows whose class is right, in percent, out of a confusion.
+pub fn plain_accuracy(counts: &[Vec<usize>]) -> f64 {
+    let right: usize = counts.iter().enumerate().map(|(class, row)| row[class]).sum();
+    let all: usize = counts.iter().flatten().sum();
+    if all > 0 { 100.0 * (right as f64 / all as f64) } else { f64::NAN }
 }
 
-/// Mean recall of classes, in percent: of those that occur among the labels, or, as published, also of those that are only predicted (their recall
-/// is 0).
-pub fn mean_recall(predicted: Predicted<'_>, also_predicted: bool) -> f64 {
-    let counts = confusion(predicted);
+/// Mean recall of classes, in percent, out of a confusion: of those that occur among the labels, or, as published, also of those that are only predicted
+/// (their recall is 0).
+pub fn mean_recall(counts: &[Vec<usize>], also_predicted: bool) -> f64 {
     let recalls = counts.iter().enumerate().filter_map(|(class, row)| {
         let all: usize = row.iter().sum();
         let seen = counts.iter().any(|row| row[class] > 0);
@@ -206,32 +207,41 @@ fn over_labels(predicted: Predicted<'_>, score: impl Fn(Vec<(f32, bool)>) -> f64
     mean((0..predicted.width).map(|at| score(column(predicted, at))).filter(|value| !value.is_nan()))
 }
 
-/// A metric of some predictions, as one batch in the paper's form or as a whole.
-fn once(metric: Metric, predicted: Predicted<'_>, paper: bool) -> f64 {
-    match metric {
-        Metric::Mae => mean_absolute_error(predicted),
-        Metric::Accuracy => mean_recall(predicted, paper),
-        Metric::RocAuc => over_labels(predicted, area_under_roc),
-    }
-}
-
-/// A metric in both forms; `batches` are the numbers of rows of consecutive batches.
-pub fn forms(metric: Metric, predicted: Predicted<'_>, batches: &[usize]) -> Forms {
+/// A metric in both forms, and everything else that people ask for, by name; `batches` are the numbers of rows of consecutive batches, together all.
+pub fn scores(metric: Metric, predicted: Predicted<'_>, batches: &[usize]) -> (Forms, Vec<(&'static str, f64)>) {
     let mut first = 0;
-    let of_batches = batches.iter().map(|&rows| {
+    let parts = batches.iter().map(|&rows| {
         first += rows;
-        once(metric, predicted.rows(first - rows..first), true)
+        predicted.rows(first - rows..first)
     });
-    Forms { paper: mean(of_batches.filter(|value| !value.is_nan())), exact: once(metric, predicted, false) }
+    match metric {
+        Metric::Mae => {
+            let others = vec![("rmse", root_mean_squared_error(predicted)), ("r2", r_squared(predicted))];
+            let paper = over_batches(parts.map(mean_absolute_error));
+            (Forms { paper, exact: mean_absolute_error(predicted) }, others)
+        }
+        Metric::Accuracy => {
+            // Every row is looked at once: an epoch of the SBM sets has more than a million.
+            let mut all = vec![vec![0; predicted.width]; predicted.width];
+            let of_batches = parts.map(|part| {
+                let counts = confusion(part);
+                all.iter_mut().flatten().zip(counts.iter().flatten()).for_each(|(sum, count)| *sum += count);
+                mean_recall(&counts, true)
+            });
+            let paper = over_batches(of_batches);
+            (Forms { paper, exact: mean_recall(&all, false) }, vec![("plain_accuracy", plain_accuracy(&all))])
+        }
+        Metric::RocAuc => {
+            let area = |part| over_labels(part, area_under_roc);
+            let others = vec![("average_precision", over_labels(predicted, average_precision))];
+            (Forms { paper: over_batches(parts.map(area)), exact: area(predicted) }, others)
+        }
+    }
 }
 
-/// Everything else that people ask for, by name.
-pub fn others(metric: Metric, predicted: Predicted<'_>) -> Vec<(&'static str, f64)> {
-    match metric {
-        Metric::Mae => vec![("rmse", root_mean_squared_error(predicted)), ("r2", r_squared(predicted))],
-        Metric::Accuracy => vec![("plain_accuracy", plain_accuracy(predicted))],
-        Metric::RocAuc => vec![("average_precision", over_labels(predicted, average_precision))],
-    }
+/// The mean over batches for which a metric is defined.
+fn over_batches(values: impl Iterator<Item = f64>) -> f64 {
+    mean(values.filter(|value| !value.is_nan()))
 }
 
 /// Hits@10, 50 and 100 of links against the pairs that are none, as OGB defines them; left out where there are fewer such pairs.
@@ -267,9 +277,9 @@ mod tests {
         let spread = (13.0f64 / 3.0).powi(2) + (1.0f64 / 3.0).powi(2) + (14.0f64 / 3.0).powi(2);
         assert!((r_squared(predicted) - (1.0 - 5.0 / spread)).abs() < 1e-12);
         // Batches of 1 and 3 rows: 1 and (2 + 0)/2.
-        let both = forms(Metric::Mae, predicted, &[1, 3]);
+        let (both, _) = scores(Metric::Mae, predicted, &[1, 3]);
         assert_eq!((both.paper, both.exact), (1.0, 1.0));
-        assert_eq!(forms(Metric::Mae, predicted, &[2, 2]).paper, 0.75);
+        assert_eq!(scores(Metric::Mae, predicted, &[2, 2]).0.paper, 0.75);
         assert!(mean_absolute_error(floats(&[], &[])).is_nan());
     }
 
@@ -278,12 +288,21 @@ mod tests {
         // Labels 0, 0, 0, 1; predictions 0, 0, 2, 1: recalls 2/3 and 1; class 2 is only predicted.
         let outputs = [9., 0., 0., 9., 0., 0., 0., 0., 9., 0., 9., 0.];
         let predicted = Predicted { outputs: &outputs, width: 3, target: TargetRows::Class(&[0, 0, 0, 1]) };
-        assert!((mean_recall(predicted, false) - 100.0 * (2.0 / 3.0 + 1.0) / 2.0).abs() < 1e-9);
-        assert!((mean_recall(predicted, true) - 100.0 * (2.0 / 3.0 + 1.0) / 3.0).abs() < 1e-9);
-        assert_eq!(plain_accuracy(predicted), 75.0);
-        assert_eq!(confusion(predicted), [[2, 0, 1], [0, 1, 0], [0, 0, 0]]);
+        let counts = confusion(predicted);
+        assert_eq!(counts, [[2, 0, 1], [0, 1, 0], [0, 0, 0]]);
+        assert!((mean_recall(&counts, false) - 100.0 * (2.0 / 3.0 + 1.0) / 2.0).abs() < 1e-9);
+        assert!((mean_recall(&counts, true) - 100.0 * (2.0 / 3.0 + 1.0) / 3.0).abs() < 1e-9);
+        assert_eq!(plain_accuracy(&counts), 75.0);
+        // Batches of rows 0..2 and 2..4: recalls 1; 0 of class 0, 1 of class 1, 0 of class 2, which is only predicted.
+        let (forms, others) = scores(Metric::Accuracy, predicted, &[2, 2]);
+        assert!((forms.paper - 100.0 * (1.0 + 1.0 / 3.0) / 2.0).abs() < 1e-9);
+        assert_eq!(forms.exact, mean_recall(&counts, false));
+        assert_eq!(others, [("plain_accuracy", 75.0)]);
         let missing = Predicted { target: TargetRows::Class(&[MISSING_CLASS, 0, MISSING_CLASS, 1]), ..predicted };
-        assert_eq!(mean_recall(missing, true), 100.0);
+        assert_eq!(mean_recall(&confusion(missing), true), 100.0);
+        assert!(
+            plain_accuracy(&confusion(Predicted { outputs: &[], width: 3, target: TargetRows::Class(&[]) })).is_nan()
+        );
     }
 
     #[test]
@@ -303,6 +322,6 @@ mod tests {
         let predicted =
             Predicted { outputs: &[0.9, 0.5, 0.1, 0.5, 0.8, 0.5], width: 2, target: TargetRows::Class(&labels) };
         // The second label has no negative.
-        assert_eq!(forms(Metric::RocAuc, predicted, &[3]).exact, 1.0);
+        assert_eq!(scores(Metric::RocAuc, predicted, &[3]).0.exact, 1.0);
     }
 }

@@ -17,7 +17,7 @@ use gt_nn::cuda::CudaError;
 use serde::{Deserialize, Serialize};
 
 use crate::batches::{self, Order, Signs};
-use crate::card::Card;
+use crate::card::{Card, UnderWay};
 use crate::checkpoint::{self, Files, Writer};
 use crate::error::{Result, TrainError};
 use crate::evaluate::{Collected, Scores, collect};
@@ -454,10 +454,21 @@ impl<'a> Training<'a> {
     /// Validation, test, schedule, best model.
     fn finish_epoch(&mut self, lr: f64, start: Instant, train_seconds: f64, observer: &mut dyn Observer) -> Result<()> {
         let Config { train, schedule, .. } = self.config;
+        // While a card goes through a part, the one before is scored here.
+        let under_way = self.begin(Part::Val)?;
         let trained = self.collected.scores(self.task);
         self.collected = Collected::new(self.task);
-        let val = self.evaluate(Part::Val)?;
-        let test = if self.task.labels(Part::Test) > 0 { Some(self.evaluate(Part::Test)?) } else { None };
+        let mut collected = self.collect(Part::Val, under_way)?;
+        let tested = self.task.labels(Part::Test) > 0;
+        let under_way = if tested { self.begin(Part::Test)? } else { None };
+        let val = collected.scores(self.task);
+        let test = if tested {
+            collected = self.collect(Part::Test, under_way)?;
+            Some(collected.scores(self.task))
+        } else {
+            None
+        };
+        self.predictions = Some((if tested { Part::Test } else { Part::Val }, collected));
         let loss = val.loss.paper;
         if loss.is_finite() && self.state.best.as_ref().is_none_or(|best| loss < best.val.loss.paper) {
             self.state.best =
@@ -495,13 +506,24 @@ impl<'a> Training<'a> {
         Ok(())
     }
 
+    /// Lets a card, if there is one, go through a part.
+    fn begin(&mut self, part: Part) -> Result<Option<UnderWay>> {
+        let batch = self.config.train.batch;
+        self.card.as_mut().map(|card| card.begin(self.task, part, batch)).transpose()
+    }
+
+    /// Outputs and labels of a part, which a card is at if there is one.
+    fn collect(&mut self, part: Part, under_way: Option<UnderWay>) -> Result<Collected> {
+        match (&mut self.card, under_way) {
+            (Some(card), Some(under_way)) => card.collect(self.task, under_way),
+            _ => collect(&mut self.engine, self.task, part, self.config.train.batch),
+        }
+    }
+
     /// Scores of a part; what is predicted for the last part but training is kept for the report.
     fn evaluate(&mut self, part: Part) -> Result<Scores> {
-        let batch = self.config.train.batch;
-        let mut collected = match &mut self.card {
-            Some(card) => card.collect(self.task, part, batch)?,
-            None => collect(&mut self.engine, self.task, part, batch)?,
-        };
+        let under_way = self.begin(part)?;
+        let mut collected = self.collect(part, under_way)?;
         let scores = collected.scores(self.task);
         if part != Part::Train {
             self.predictions = Some((part, collected));
