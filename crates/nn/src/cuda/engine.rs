@@ -92,8 +92,10 @@ impl CudaEngine {
     ) -> Result<Self> {
         check(&task.network)?;
         let program = Arc::new(Program::new(device, &task.network, task.precision, data.usual(task.batch), cache)?);
-        let stream = device.context.new_stream()?;
-        let side = device.context.new_stream()?;
+        // Everything waits for the main stream, and nobody but the optimiser for the other.
+        let (least, greatest) = cudarc::driver::result::stream::get_priority_range()?;
+        let stream = device.context.new_stream_with_priority(greatest)?;
+        let side = device.context.new_stream_with_priority(least)?;
         let buffers = Buffers::new(&stream, &program, data, &task)?;
         let launches = Launches::new(&stream, &side, program, device.shared_memory, &task)?;
         Ok(Self { task, stream, buffers, launches, train: None, evaluate: None, pass: (0, 0), training: false })
@@ -234,7 +236,8 @@ impl CudaEngine {
     fn capture(&self, train: bool) -> Result<CudaGraph> {
         self.stream.begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)?;
         let launched = self.launches.step(&self.buffers, train);
-        let graph = self.stream.end_capture(sys::CUgraphInstantiate_flags(0));
+        let own_priorities = sys::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+        let graph = self.stream.end_capture(own_priorities);
         launched?;
         let graph = graph?.ok_or_else(|| CudaError::Driver("a step without launches".into()))?;
         graph.upload()?;

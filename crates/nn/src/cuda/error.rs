@@ -111,8 +111,8 @@ impl fmt::Display for OnCard {
     }
 }
 
-/// The first driver that can run captured graphs as they are used here, as drivers count: 11.4.
-pub(crate) const OLDEST_DRIVER: i32 = 11_040;
+/// The first driver that can run captured graphs as they are used here, as drivers count: 11.7.
+pub(crate) const OLDEST_DRIVER: i32 = 11_070;
 
 /// A driver's version as people write it.
 pub(crate) fn version(number: i32) -> String {
@@ -213,7 +213,7 @@ mod tests {
             assert!(text.contains("a newer driver"), "{text}");
         }
         let text = CudaError::OldDriver { found: version(11_020) }.to_string();
-        assert_eq!(text, "the CUDA driver is of version 11.2; 11.4 or newer is needed");
+        assert_eq!(text, "the CUDA driver is of version 11.2; 11.7 or newer is needed");
     }
 
     #[test]
