@@ -1,17 +1,18 @@
 //! First values of the parameters, as the published code's library draws them.
 //!
-//! Linear layers: weight and bias uniform on ±1/√in. Embeddings: standard normal. Normalisations: γ = 1, β = 0. Convolutions: weight uniform on ±√(6/(in + out)), bias 0. Additive
+//! Linear layers: weight and bias uniform on ±1/√in. Embeddings: standard normal. Normalisations: γ = 1, β = 0. Convolutions: weight uniform on ±√(6/(in + out)), bias 0; those of means are linear layers. Additive
 //! attention: normal with variance 4/(in + out), where the library takes vectors `[1, heads, d_k]` as of heads·d_k inputs and d_k outputs. Each parameter has a random stream
 //! of its own, numbered by its position in the list of files, so that the values depend on the seed alone.
 
 use gt_nn::cpu::Engine;
-use gt_nn::{Part, Real, Role};
+use gt_nn::{LayerKind, Part, Real, Role};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 /// Draws all parameters of an engine.
 pub fn initialise<T: Real>(engine: &mut Engine<T>, seed: u64) {
     let list = engine.parameters().list().to_vec();
+    let means = engine.network().kind == LayerKind::Averaging;
     // A bias is drawn with the width of the weight before it.
     let mut inputs = 1;
     for (index, parameter) in list.iter().enumerate() {
@@ -23,11 +24,11 @@ pub fn initialise<T: Real>(engine: &mut Engine<T>, seed: u64) {
             Role::Embedding(..) | Role::MultiHot(_) | Role::Roles => normals(&mut random, count),
             Role::Norm(.., Part::Weight) => vec![T::ONE; count],
             Role::Norm(.., Part::Bias) => vec![T::ZERO; count],
-            Role::Convolution(_, Part::Weight) => {
+            Role::Convolution(_, Part::Weight) if !means => {
                 let bound = (6.0 / (shape[0] + shape[1]) as f64).sqrt();
                 (0..count).map(|_| T::from_f64(bound * (2.0 * unit(&mut random) - 1.0))).collect()
             }
-            Role::Convolution(_, Part::Bias) => vec![T::ZERO; count],
+            Role::Convolution(_, Part::Bias) if !means => vec![T::ZERO; count],
             Role::Projection(_) | Role::SourceLogit(_) | Role::TargetLogit(_) => {
                 let fans = match shape[..] {
                     [_, heads, per_head] => heads * per_head + per_head,
@@ -64,4 +65,34 @@ fn normals<T: Real>(random: &mut ChaCha8Rng, count: usize) -> Vec<T> {
     }
     values.truncate(count);
     values
+}
+
+#[cfg(test)]
+mod tests {
+    use gt_nn::cpu::Isa;
+    use gt_nn::{Channels, Network};
+
+    use super::*;
+
+    /// The largest value of each parameter of the convolutions, weights before biases.
+    fn largest(kind: LayerKind) -> (f64, f64) {
+        let network = Network { kind, head: vec![1], ..Network::new(Channels::new(54, 1), 1) };
+        let mut engine = Engine::<f64>::new(network, Isa::Portable);
+        initialise(&mut engine, 41);
+        let of = |part| {
+            let at = engine.parameters().list().iter().position(|p| p.role() == Role::Convolution(0, part)).unwrap();
+            engine.parameter(at).into_iter().map(f64::abs).fold(0.0, f64::max)
+        };
+        (of(Part::Weight), of(Part::Bias))
+    }
+
+    #[test]
+    fn convolutions_begin_as_the_library_draws_them_and_means_as_linear_layers() {
+        // √(6/108) and 1/√54: of 2,916 values the largest is near the bound.
+        let near = |value: f64, bound: f64| value <= bound && value > 0.98 * bound;
+        let (weight, bias) = largest(LayerKind::Convolution);
+        assert!(near(weight, (6.0f64 / 108.0).sqrt()) && bias == 0.0, "{weight} {bias}");
+        let (weight, bias) = largest(LayerKind::Averaging);
+        assert!(near(weight, 1.0 / 54f64.sqrt()) && bias > 0.0, "{weight} {bias}");
+    }
 }

@@ -60,7 +60,7 @@ pub fn norm_name(network: &Network, layer: usize, stream: Stream, number: usize)
             let kind = if layered { "layer" } else { "batch" };
             format!("layers.{layer}.{kind}_norm{number}{}", suffix(network, stream))
         }
-        LayerKind::Convolution | LayerKind::AdditiveAttention => {
+        LayerKind::Convolution | LayerKind::Averaging | LayerKind::AdditiveAttention => {
             format!("layers.{layer}.{}norm_h", if layered { "layer" } else { "batch" })
         }
         LayerKind::Gated => {

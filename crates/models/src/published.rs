@@ -55,7 +55,7 @@ impl PublishedSet {
         let mut config = self.config(encoding);
         let (width, batch) = match kind {
             Kind::Transformer => return config,
-            Kind::Gcn => (172, if zinc { 128 } else { 64 }),
+            Kind::Gcn | Kind::GcnMean => (172, if zinc { 128 } else { 64 }),
             Kind::Gat => (176, 128),
             Kind::GatedGcn => (78, if zinc { 128 } else { 32 }),
         };

@@ -40,6 +40,7 @@ fn kinds_reach_the_network_and_keys_of_others_are_told() {
     assert_eq!(summary(&of("transformer", &[])), (LayerKind::Attention, true, 8, 1));
     // Without heads any width is fine; molecules have edge features, which only gated layers read.
     assert_eq!(summary(&of("gcn", &["model.width=7"])), (LayerKind::Convolution, false, 1, 0));
+    assert_eq!(summary(&of("gcn-mean", &["model.width=7"])), (LayerKind::Averaging, false, 1, 0));
     assert_eq!(summary(&of("gat", &[])), (LayerKind::AdditiveAttention, false, 8, 0));
     assert_eq!(summary(&of("gatedgcn", &["model.width=7"])), (LayerKind::Gated, true, 1, 1));
     let bare = DataShape { edge: Columns::default(), ..molecules() };
@@ -61,7 +62,7 @@ fn kinds_reach_the_network_and_keys_of_others_are_told() {
     assert_eq!(problems(&["model.kind=gat", "model.heads=5"]), ["`model.heads`: 5 heads do not divide the width 64"]);
     let unknown = problems(&["model.kind=sage"]);
     assert!(
-        unknown[0].contains("there is no `sage`; there are `transformer`, `gcn`, `gat`, `gatedgcn`"),
+        unknown[0].contains("there is no `sage`; there are `transformer`, `gcn`, `gcn-mean`, `gat`, `gatedgcn`"),
         "{unknown:?}"
     );
     // Files of transformers do not name their kind, others do, and both are understood.

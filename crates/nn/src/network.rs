@@ -26,6 +26,8 @@ pub enum LayerKind {
     AdditiveAttention,
     /// Messages gated channel by channel by an edge stream, x_i = A·h_i + Σ_j σ(x_ij)⊙B·h_j / Σ_j σ(x_ij) with x_ij = C·e_ij + D·h_j + E·h_i (Bresson & Laurent 2017).
     Gated,
+    /// The mean of neighbours, x_i = W·(Σ_j h_j)/deg_i + b: a convolution as benchmarks had it before.
+    Averaging,
 }
 
 /// How the nodes of a graph become one row.

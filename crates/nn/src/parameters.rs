@@ -460,7 +460,7 @@ impl Parameters {
         let message = &mut layer.message;
         match network.kind {
             LayerKind::Attention => unreachable!("it has regions of its own"),
-            LayerKind::Convolution => {
+            LayerKind::Convolution | LayerKind::Averaging => {
                 let weight = self.region(width, width);
                 let form = Form::InOut { input: stream, output: stream };
                 let role = Role::Convolution(index, Part::Weight);

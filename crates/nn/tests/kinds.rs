@@ -213,14 +213,18 @@ fn equations_hold_on_three_nodes() {
         let h: Vec<&[f64]> = h.chunks_exact(3).collect();
         let into = |node: usize| ends.iter().filter(move |(_, t)| *t == node).map(|&(s, _)| s);
         let x: Vec<Vec<f64>> = match kind {
-            LayerKind::Convolution => {
+            LayerKind::Convolution | LayerKind::Averaging => {
                 // Out-degrees 2, 1, 0 and in-degrees 0, 1, 2; the weight is published [in, out].
                 let weight = of(&engine, Role::Convolution(0, Part::Weight));
                 let turned: Vec<f64> = (0..9).map(|at| weight[at % 3 * 3 + at / 3]).collect();
                 let bias = of(&engine, Role::Convolution(0, Part::Bias));
                 let (out, ins) = ([2f64, 1.0, 1.0], [1f64, 1.0, 2.0]);
+                let divisor = |s: usize, t: usize| match kind {
+                    LayerKind::Averaging => ins[t],
+                    _ => (out[s] * ins[t]).sqrt(),
+                };
                 let sum = |node: usize| -> Vec<f64> {
-                    (0..3).map(|c| into(node).map(|s| h[s][c] / (out[s] * ins[node]).sqrt()).sum()).collect()
+                    (0..3).map(|c| into(node).map(|s| h[s][c] / divisor(s, node)).sum()).collect()
                 };
                 (0..3).map(|node| linear(&turned, &bias, &sum(node))).collect()
             }

@@ -14,6 +14,9 @@ pub enum Kind {
     Transformer,
     /// Graph convolutions (Kipf & Welling 2017).
     Gcn,
+    /// The same with the mean of neighbours, as the benchmark behind Table 2 had it.
+    #[serde(rename = "gcn-mean")]
+    GcnMean,
     /// Graph attention (Veličković et al. 2018).
     Gat,
     /// Gated graph convolutions with an edge stream (Bresson & Laurent 2017).
@@ -26,6 +29,7 @@ impl Kind {
         match self {
             Kind::Transformer => "transformer",
             Kind::Gcn => "gcn",
+            Kind::GcnMean => "gcn-mean",
             Kind::Gat => "gat",
             Kind::GatedGcn => "gatedgcn",
         }
@@ -41,6 +45,7 @@ impl Kind {
         match self {
             Kind::Transformer => LayerKind::Attention,
             Kind::Gcn => LayerKind::Convolution,
+            Kind::GcnMean => LayerKind::Averaging,
             Kind::Gat => LayerKind::AdditiveAttention,
             Kind::GatedGcn => LayerKind::Gated,
         }
@@ -106,7 +111,7 @@ pub enum Pairs {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelConfig {
-    /// What the layers compute: `transformer`, or one of the networks that it is compared with, `gcn`, `gat` or `gatedgcn`.
+    /// What the layers compute: `transformer`, or one of the networks that it is compared with, `gcn`, `gcn-mean`, `gat` or `gatedgcn`.
     #[serde(skip_serializing_if = "Kind::is_transformer")]
     pub kind: Kind,
     /// Whose equations are followed where paper and published code differ: `published` or `paper`.
@@ -115,7 +120,7 @@ pub struct ModelConfig {
     pub layers: usize,
     /// Width of the streams.
     pub width: usize,
-    /// Heads of the attention; they divide the width. `gcn` and `gatedgcn` have none, the last layer of `gat` has one of the full width.
+    /// Heads of the attention; they divide the width. `gcn`, `gcn-mean` and `gatedgcn` have none, the last layer of `gat` has one of the full width.
     pub heads: usize,
     /// Normalisation: `batch`, `layer` or `none`.
     #[serde(with = "NormName")]

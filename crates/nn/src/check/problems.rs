@@ -107,7 +107,7 @@ pub(super) fn all() -> Vec<Problem> {
 
 /// Layers of other kinds than attention, in the published widths, then their options.
 fn other_kinds(molecules: &[(usize, usize)], communities: &[(usize, usize)]) -> Vec<Problem> {
-    use LayerKind::{AdditiveAttention, Convolution, Gated};
+    use LayerKind::{AdditiveAttention, Averaging, Convolution, Gated};
     let weighted = Loss::CrossEntropy { weighted: true };
     let of = |kind, width, heads, outputs| Network { kind, ..network(width, heads, kind == Gated, outputs) };
     let on_nodes = |network| Network { reads: Reads::Nodes, ..network };
@@ -117,6 +117,7 @@ fn other_kinds(molecules: &[(usize, usize)], communities: &[(usize, usize)]) -> 
     vec![
         problem("convolution, molecules", of(Convolution, 172, 1, 1), Loss::L1, molecules),
         problem("convolution, communities", on_nodes(of(Convolution, 172, 1, 6)), weighted, communities),
+        problem("mean, communities", on_nodes(of(Averaging, 40, 1, 6)), weighted, communities),
         problem("additive, molecules", of(AdditiveAttention, 176, 8, 1), Loss::L1, molecules),
         problem("additive, communities", on_nodes(of(AdditiveAttention, 176, 8, 6)), weighted, communities),
         problem("gated, molecules", of(Gated, 78, 1, 1), Loss::L1, molecules),

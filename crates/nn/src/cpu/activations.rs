@@ -57,7 +57,7 @@ impl<T: Real> LayerActivations<T> {
         let [x, y, z] = half(stream_edges);
         self.lengths = match network.kind {
             LayerKind::Attention => [nodes * 3 * d, edges * h, nodes * h, stream_edges * d, a, b, c, x, y, z],
-            LayerKind::Convolution => [0, 0, 0, 0, a, b, 0, 0, 0, 0],
+            LayerKind::Convolution | LayerKind::Averaging => [0, 0, 0, 0, a, b, 0, 0, 0, 0],
             LayerKind::AdditiveAttention => {
                 let lanes = nodes * 2 * network.channels.lanes();
                 [nodes * d, 0, lanes, 0, lanes, b, 0, 0, 0, 0]

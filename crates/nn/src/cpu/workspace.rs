@@ -59,7 +59,7 @@ impl<T: Real> Between<T> {
         let (d, h) = (network.channels.padded_width(), network.channels.padded_heads());
         let (projected, logits) = match network.kind {
             LayerKind::Attention => (3 * d, h),
-            LayerKind::Convolution => (d, 0),
+            LayerKind::Convolution | LayerKind::Averaging => (d, 0),
             LayerKind::AdditiveAttention => (d, network.channels.lanes()),
             LayerKind::Gated => (4 * d, 0),
         };

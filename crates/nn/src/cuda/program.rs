@@ -146,7 +146,9 @@ pub(crate) fn options(network: &Network, shape: Shape, precision: Precision, arc
         ("RESIDUAL", usize::from(network.residual)),
         ("GATE", usize::from(network.gate == Gate::Scalar)),
         ("CLAMP", usize::from(network.clamp == Clamp::Exponentials)),
-        ("KIND", network.kind as usize),
+        // A convolution with other shares.
+        ("KIND", if network.kind == LayerKind::Averaging { LayerKind::Convolution } else { network.kind } as usize),
+        ("MEAN", usize::from(network.kind == LayerKind::Averaging)),
         ("PRECISION", precision as usize),
         ("PARAMETERS", Parameters::new(network).size()),
     ];
@@ -258,7 +260,7 @@ fn message_kernels(kind: LayerKind) -> Vec<&'static str> {
     ];
     let own: &[&str] = match kind {
         LayerKind::Attention => return Vec::new(),
-        LayerKind::Convolution => &["message_return"],
+        LayerKind::Convolution | LayerKind::Averaging => &["message_return"],
         LayerKind::AdditiveAttention => &["message_into", "message_out", "message_unnormalise", "message_vectors"],
         LayerKind::Gated => &["message_into", "message_out", "message_unnormalise"],
     };
@@ -357,6 +359,7 @@ mod tests {
             Network { residual: false, ..Network::new(Channels::new(96, 48), 1) },
             Network::new(Channels::new(512, 8), 1),
             Network { kind: LayerKind::Convolution, ..Network::new(Channels::new(172, 1), 2) },
+            Network { kind: LayerKind::Averaging, ..Network::new(Channels::new(16, 1), 2) },
             Network { kind: LayerKind::AdditiveAttention, ..Network::new(Channels::new(176, 8), 2) },
             Network { kind: LayerKind::AdditiveAttention, norm: Norm::Layer, ..Network::new(Channels::new(40, 20), 2) },
             Network { kind: LayerKind::Gated, edge_stream: true, ..Network::new(Channels::new(78, 1), 2) },

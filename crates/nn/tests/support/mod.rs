@@ -128,7 +128,8 @@ pub fn network(width: usize, heads: usize, edge_stream: bool) -> Network {
 }
 
 /// The kinds of layers beside attention.
-pub const KINDS: [LayerKind; 3] = [LayerKind::Convolution, LayerKind::AdditiveAttention, LayerKind::Gated];
+pub const KINDS: [LayerKind; 4] =
+    [LayerKind::Convolution, LayerKind::Averaging, LayerKind::AdditiveAttention, LayerKind::Gated];
 
 /// The same network with layers of another kind.
 pub fn network_of(kind: LayerKind, width: usize, heads: usize) -> Network {

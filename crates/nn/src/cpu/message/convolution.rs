@@ -1,5 +1,5 @@
-//! Sums of a graph convolution: m_i = Σ_j h_j/√(deg⁻_i·deg⁺_j) over the edges j → i, degrees (in and out) taken as at least 1; no self loops are added.
-//! Backward is the same sum over the edges the other way: dh_j = Σ_i dm_i/√(deg⁻_i·deg⁺_j).
+//! Sums of a graph convolution: m_i = Σ_j h_j/√(deg⁻_i·deg⁺_j) over the edges j → i, or, where neighbours are averaged, Σ_j h_j/deg⁻_i; degrees (in and out) are taken
+//! as at least 1, and no self loops are added. Backward is the same sum over the edges the other way: dh_j = Σ_i dm_i/√(deg⁻_i·deg⁺_j), or Σ_i dm_i/deg⁻_i.
 //!
 //! `from` `[all nodes, d]`, `to` `[own nodes, d]`. A node without edges gets 0.
 
@@ -22,6 +22,8 @@ pub(crate) enum Direction {
 pub(crate) struct Gather<'a, T> {
     pub(crate) topology: &'a Topology,
     pub(crate) direction: Direction,
+    /// Whether an edge's share is one of its target's edges, not of both ends'.
+    pub(crate) mean: bool,
     pub(crate) nodes: Range<usize>,
     pub(crate) width: usize,
     pub(crate) from: &'a [T],
@@ -38,24 +40,30 @@ impl<T: Real> Gather<'_, T> {
 impl<T: Real> Kernel<T> for Gather<'_, T> {
     #[inline(always)]
     fn run<S: Simd<T = T>>(self) {
-        let Self { topology, direction, nodes, width, from, to } = self;
+        let Self { topology, direction, mean, nodes, width, from, to } = self;
         let (offsets, ends, other) = match direction {
             Direction::Forward => (&topology.in_offsets, &topology.in_src, &topology.out_offsets),
             Direction::Backward => (&topology.out_offsets, &topology.out_dst, &topology.in_offsets),
         };
-        let factor = |offsets: &[u32], node: usize| {
-            T::from_f64(1.0 / f64::from((offsets[node + 1] - offsets[node]).max(1)).sqrt())
+        let factor = |offsets: &[u32], node: usize, is_target: bool| {
+            let degree = f64::from((offsets[node + 1] - offsets[node]).max(1));
+            T::from_f64(match (mean, is_target) {
+                (false, _) => 1.0 / degree.sqrt(),
+                (true, true) => 1.0 / degree,
+                (true, false) => 1.0,
+            })
         };
+        let forward = direction == Direction::Forward;
         for (node, row) in nodes.zip(to.chunks_exact_mut(width)) {
             row.fill(T::ZERO);
             for &end in &ends[offsets[node] as usize..offsets[node + 1] as usize] {
-                let share = S::splat(factor(other, end as usize));
+                let share = S::splat(factor(other, end as usize, !forward));
                 let from = &from[end as usize * width..][..width];
                 for at in (0..width).step_by(LANES) {
                     S::put(row, at, S::fma(share, S::get(from, at), S::get(row, at)));
                 }
             }
-            let share = S::splat(factor(offsets, node));
+            let share = S::splat(factor(offsets, node, forward));
             for at in (0..width).step_by(LANES) {
                 S::put(row, at, S::mul(share, S::get(row, at)));
             }

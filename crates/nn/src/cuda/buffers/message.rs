@@ -103,7 +103,7 @@ impl Buffers {
                 jobs.push(self.job(a, g, affine.weight, bias, abi::Site::default(), rows));
             };
             match kind {
-                LayerKind::Convolution => job(node.projected, node.dx, affines[0], 0),
+                LayerKind::Convolution | LayerKind::Averaging => job(node.projected, node.dx, affines[0], 0),
                 _ => job(node.h, node.dprojected, affines[0], 0),
             }
             if kind == LayerKind::Gated {

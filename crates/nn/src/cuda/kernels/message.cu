@@ -1,4 +1,4 @@
-// Layers of other kinds than attention (KIND: 1 convolution, 2 additive attention, 3 gated; see cpu/message). All compute some x from the layer's input h, then
+// Layers of other kinds than attention (KIND: 1 convolution, with MEAN of means, 2 additive attention, 3 gated; see cpu/message). All compute some x from the layer's input h, then
 // h + act(norm(x)); a block takes a tile of ROWS rows of one stream, or a warp takes a node and its edges.
 //
 //   convolution:         gather m; project x = m W + b; activate
@@ -57,8 +57,14 @@ __device__ __forceinline__ void add_scaled(Lane& sum, float factor, const Lane& 
 
 #if KIND == 1
 
-// to = from / sqrt(degrees of both ends), added up over the edges into a node, or, going back, out of it.
-__device__ __forceinline__ Lane gathered(const int* start, const int* ends, const int* other, const float* from, int node) {
+// The share that an end with so many edges has in each: 1 / sqrt(degree), or in a mean 1 / degree for the target and 1 for the source.
+__device__ __forceinline__ float share_of(int degree, bool is_target) {
+  if (!MEAN) return rsqrtf((float)max(1, degree));
+  return is_target ? 1.f / max(1, degree) : 1.f;
+}
+
+// Rows times the shares of both ends, added up over the edges into a node, or, going back, out of it.
+__device__ __forceinline__ Lane gathered(const int* start, const int* ends, const int* other, const float* from, int node, bool back) {
   Lane sum = nothing();
   const int first = start[node], to = start[node + 1];
   for (int at = first; at < to; at += EDGES_AT_ONCE) {
@@ -68,12 +74,12 @@ __device__ __forceinline__ Lane gathered(const int* start, const int* ends, cons
     for (int i = 0; i < EDGES_AT_ONCE; i++) {
       const int end = ends[min(at + i, to - 1)];
       x[i] = lane_of(from + (size_t)end * D);
-      share[i] = at + i < to ? rsqrtf((float)max(1, other[end + 1] - other[end])) : 0.f;
+      share[i] = at + i < to ? share_of(other[end + 1] - other[end], back) : 0.f;
     }
 #pragma unroll
     for (int i = 0; i < EDGES_AT_ONCE; i++) add_scaled(sum, share[i], x[i]);
   }
-  const float share = rsqrtf((float)max(1, to - first));
+  const float share = share_of(to - first, !back);
 #pragma unroll
   for (int j = 0; j < PER_LANE; j++) sum.v[j] *= share;
   return sum;
@@ -82,14 +88,14 @@ __device__ __forceinline__ Lane gathered(const int* start, const int* ends, cons
 extern "C" __global__ void __launch_bounds__(128) message_forward(Batch b, Message m) {
   const int node = own_node();
   if (node >= b.control->nodes) return;
-  put(gathered(b.in_start, b.source, b.out_start, m.node.h, node), m.node.projected + (size_t)node * D);
+  put(gathered(b.in_start, b.source, b.out_start, m.node.h, node, false), m.node.projected + (size_t)node * D);
 }
 
 // The gradient of the layer's input, from that of the sums.
 extern "C" __global__ void __launch_bounds__(128) message_return(Batch b, Message m) {
   const int node = own_node();
   if (node >= b.control->nodes) return;
-  Lane g = gathered(b.out_start, b.out_target, b.in_start, m.node.dprojected, node);
+  Lane g = gathered(b.out_start, b.out_target, b.in_start, m.node.dprojected, node, true);
   if (m.node.returns) add_scaled(g, 1.f, lane_of(m.node.g + (size_t)node * D));
   if (m.node.jump) add_scaled(g, 1.f, lane_of(m.node.jump + (size_t)node * m.node.jump_stride));
   put(g, m.node.g + (size_t)node * D);

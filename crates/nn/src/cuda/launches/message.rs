@@ -21,7 +21,7 @@ impl Launches {
 
     /// Whether a layer begins with a projection, which activates what the layer below left.
     fn projects_first(&self) -> bool {
-        self.network.kind != LayerKind::Convolution
+        !matches!(self.network.kind, LayerKind::Convolution | LayerKind::Averaging)
     }
 
     pub(super) fn messages(&self, b: &Buffers, train: bool) -> Result<()> {

@@ -9,9 +9,14 @@ use crate::cpu::product::{Epilogue, product};
 use crate::cpu::stage::{Gradients, wide};
 use crate::cpu::tile::{Tile, TileMut};
 use crate::cpu::workspace::{Between, PartState};
+use crate::network::LayerKind;
 use crate::real::Real;
 
 impl<T: Real> Pass<'_, T> {
+    fn averages(&self) -> bool {
+        self.engine.network.kind == LayerKind::Averaging
+    }
+
     pub(super) fn convolution(&self, parts: &mut [PartState<T>], arrays: LayerArrays<&mut [T]>) {
         let Self { engine, layer, .. } = *self;
         let (d, isa, topology) = (self.width(), engine.isa, &engine.work.topology);
@@ -25,7 +30,7 @@ impl<T: Real> Pass<'_, T> {
                 let (rows, n) = (block.node_rows(part, d), block.nodes.len());
                 let to = &mut out.summed[rows.clone()];
                 let (nodes, direction) = (block.nodes.clone(), Direction::Forward);
-                Gather { topology, direction, nodes, width: d, from: h, to }.run_on(isa);
+                Gather { topology, direction, mean: self.averages(), nodes, width: d, from: h, to }.run_on(isa);
                 let x = &mut out.x[rows];
                 let epilogue = Epilogue { bias: Some(engine.vector(affine.bias)), ..Default::default() };
                 product(isa, Tile::new(to, n, d), engine.weight(affine.weight), TileMut::new(x, n, d), epilogue);
@@ -62,7 +67,7 @@ impl<T: Real> Pass<'_, T> {
                 let g = &mut out.g[block.node_rows(part, d)];
                 let to = &mut state.scratch.node.y[..g.len()];
                 let (nodes, direction) = (block.nodes.clone(), Direction::Backward);
-                Gather { topology, direction, nodes, width: d, from: dsums, to }.run_on(isa);
+                Gather { topology, direction, mean: self.averages(), nodes, width: d, from: dsums, to }.run_on(isa);
                 let keep = if self.returns(Stream::Node) { T::ONE } else { T::ZERO };
                 g.iter_mut().zip(&*to).for_each(|(g, &v)| *g = *g * keep + v);
                 engine.add_head_gradient(layer, Stream::Node, &block.nodes, g);

@@ -52,7 +52,7 @@ pub(crate) fn message<T: Real>(engine: &mut Engine<T>, layer: usize, train: bool
         let arrays = activations.arrays_mut();
         match engine.network.kind {
             LayerKind::Attention => unreachable!("attention has stages of its own"),
-            LayerKind::Convolution => pass.convolution(parts, arrays),
+            LayerKind::Convolution | LayerKind::Averaging => pass.convolution(parts, arrays),
             LayerKind::AdditiveAttention => pass.additive(parts, arrays),
             LayerKind::Gated => pass.gated(parts, arrays),
         }
@@ -226,7 +226,7 @@ pub(crate) fn message_backward<T: Real>(engine: &mut Engine<T>, layer: usize) {
         let g = Gradients { node: &mut gradients.node, edge: &mut gradients.edge };
         match engine.network.kind {
             LayerKind::Attention => unreachable!("attention has stages of its own"),
-            LayerKind::Convolution => pass.convolution_backward(parts, g, &mut between),
+            LayerKind::Convolution | LayerKind::Averaging => pass.convolution_backward(parts, g, &mut between),
             LayerKind::AdditiveAttention => pass.additive_backward(parts, g, &mut between),
             LayerKind::Gated => pass.gated_backward(parts, g, &mut between),
         }
