@@ -34,4 +34,4 @@ pub use records::Records;
 pub use sbm::{SbmSet, SbmSizes};
 pub use schema::{FeatureSchema, Schema, TargetColumn, TargetSchema, Vocabulary};
 pub use split::{Parts, SplitBy, SplitPlan, make_split, usual_level};
-pub use tables::{TableMapping, TablePaths, read_tables};
+pub use tables::{PairTable, TableMapping, TablePaths, read_tables};

@@ -16,6 +16,7 @@
 //! In CSV an empty cell is a missing value, and a list is written with blanks: `3 17 52`.
 
 mod mapping;
+mod pairs;
 mod read;
 mod table;
 mod write;
@@ -23,6 +24,7 @@ mod write;
 use std::path::{Path, PathBuf};
 
 pub use mapping::TableMapping;
+pub use pairs::PairTable;
 pub use read::read_tables;
 pub(crate) use read::read_with;
 pub(crate) use write::write;

@@ -21,11 +21,13 @@ pub(super) enum Kind {
 }
 
 /// A named column.
+#[derive(Debug)]
 pub(super) struct Column {
     pub(super) name: String,
     cells: Cells,
 }
 
+#[derive(Debug)]
 enum Cells {
     /// CSV: the text of all cells, and where each ends.
     Raw {
@@ -87,7 +89,11 @@ impl Column {
                 Some(value) => Err(format!("`{value}` is not an integer")),
                 None => Ok(None),
             },
-            Cells::Text(_) | Cells::List { .. } => Err("it should hold integers".into()),
+            Cells::Text(values) => match &values[row] {
+                Some(text) => Err(format!("`{text}` is text, not an integer")),
+                None => Ok(None),
+            },
+            Cells::List { .. } => Err("it should hold integers".into()),
         }
     }
 
@@ -136,6 +142,7 @@ impl Column {
 }
 
 /// A file of rows.
+#[derive(Debug)]
 pub(super) struct Table {
     pub(super) path: PathBuf,
     pub(super) rows: usize,

@@ -1,0 +1,65 @@
+//! A table of pairs of nodes, for a model that tells how likely they are joined.
+
+use std::path::Path;
+
+use super::table::{Column, Table};
+use crate::error::{DataError, Result};
+
+/// Pairs of nodes, a row each: `graph` (which may be left out), `source` and `target`, numbers from 0. Other columns are passed over.
+#[derive(Debug)]
+pub struct PairTable {
+    table: Table,
+    /// Places of [`PairTable::COLUMNS`].
+    places: [Option<usize>; 3],
+}
+
+impl PairTable {
+    /// Names of the columns.
+    pub const COLUMNS: [&str; 3] = ["graph", "source", "target"];
+
+    /// Reads a table (`.csv`, `.tsv`, `.parquet`). What its cells hold is seen when they are asked for.
+    ///
+    /// # Errors
+    /// If the file cannot be read, has no rows, or lacks `source` or `target`.
+    pub fn read(path: &Path) -> Result<Self> {
+        let table = Table::read(path)?;
+        if table.columns.is_empty() {
+            return Err(DataError::file(path, "it is empty; expected the columns `graph`, `source` and `target`"));
+        }
+        let places = Self::COLUMNS.map(|name| table.position(name));
+        if let Some(missing) = (1..3).find(|&at| places[at].is_none()) {
+            let found: Vec<&str> = table.names().collect();
+            let (name, found) = (Self::COLUMNS[missing], found.join("`, `"));
+            return Err(DataError::file(path, format!("there is no column `{name}`; there are `{found}`")));
+        }
+        if table.rows == 0 {
+            return Err(DataError::file(path, "it has no rows"));
+        }
+        Ok(Self { table, places })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.table.path
+    }
+
+    /// Number of pairs.
+    pub fn rows(&self) -> usize {
+        self.table.rows
+    }
+
+    /// Whether there is a column `graph`.
+    pub fn names_graphs(&self) -> bool {
+        self.places[0].is_some()
+    }
+
+    /// Graph, source and target of a row (from 0); in place of a cell that is no number from 0 what is wrong with it. Graph 0 where there is no such column.
+    pub fn row(&self, row: usize) -> [Result<usize, String>; 3] {
+        self.places.map(|place| place.map_or(Ok(0), |place| number(&self.table.columns[place], row)))
+    }
+}
+
+fn number(column: &Column, row: usize) -> Result<usize, String> {
+    let value = column.integer(row)?.ok_or("the cell is empty")?;
+    usize::try_from(value).map_err(|_| format!("`{value}` is less than 0"))
+}
