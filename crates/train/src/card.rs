@@ -36,7 +36,7 @@ impl CardData {
     /// If it is a task that only the processor does ([`TrainError::Device`]), or the data does not fit.
     pub fn new(device: &CudaDevice, task: &Task) -> Result<Arc<Self>> {
         if task.links.is_some() {
-            return Err(CudaError::Unsupported("link prediction".into()).into());
+            return Err(TrainError::links_on_card());
         }
         let graphs = ResidentData::new(device, &task.graphs, &task.network, task.edges)?;
         let rows = task.graphs.rows(task.shape.target.level);

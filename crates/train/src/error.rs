@@ -69,12 +69,17 @@ pub enum TrainError {
 }
 
 /// The result of everything here.
-pub type Result<T> = std::result::Result<T, TrainError>;
+pub type Result<T, E = TrainError> = std::result::Result<T, E>;
 
 impl TrainError {
     /// About a run directory, or a file in it.
     pub(crate) fn run(path: &Path, message: impl Into<String>) -> Self {
         Self::Run { path: path.into(), message: message.into() }
+    }
+
+    /// Only the processor knows links so far.
+    pub fn links_on_card() -> Self {
+        CudaError::Unsupported("link prediction".into()).into()
     }
 
     /// The operating system refused.

@@ -13,6 +13,9 @@ use crate::encodings::ensure_encodings;
 use crate::error::{Result, TrainError};
 use crate::task::{check_features, edges_of};
 
+/// Why there is no result where the model gives an infinite one or NaN.
+pub(crate) const NOT_FINITE: &str = "the model's result is not a finite number";
+
 /// Graphs made ready for a model.
 #[derive(Clone, Debug)]
 pub struct Inputs {
@@ -105,7 +108,7 @@ impl Inputs {
             let rows = self.graphs.row_range(level, graph);
             let finite = values[rows.start * width..rows.end * width].iter().all(|value| value.is_finite());
             if !finite && !self.unusable.contains_key(&graph) {
-                self.unusable.insert(graph, "the model's result is not a finite number".into());
+                self.unusable.insert(graph, NOT_FINITE.into());
             }
         }
     }

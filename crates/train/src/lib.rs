@@ -27,7 +27,7 @@ pub use encodings::ensure_encodings;
 pub use error::{Result, TrainError};
 pub use evaluate::{Scores, evaluate};
 pub use inputs::{Inputs, schema_of};
-pub use links::{Links, score_pairs};
+pub use links::{Links, PairInputs, predict_pairs, score_pairs};
 pub use predict::{predict, predict_on};
 pub use report::{Machine, Report, document, escape};
 pub use run::RunDirectory;

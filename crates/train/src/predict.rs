@@ -8,10 +8,10 @@ use gt_models::ModelHeader;
 use gt_models::config::TaskName;
 use gt_nn::Loss;
 use gt_nn::cpu::Engine;
-use gt_nn::cuda::{CudaDevice, CudaError, Precision};
+use gt_nn::cuda::{CudaDevice, Precision};
 
 use crate::card;
-use crate::error::Result;
+use crate::error::{Result, TrainError};
 use crate::inputs::{Inputs, schema_of};
 use crate::links::{ends, score_pairs};
 use crate::metrics::largest;
@@ -46,7 +46,7 @@ pub fn predict(engine: &mut Engine<f32>, header: &ModelHeader, inputs: &mut Inpu
 /// The same on a card, row by row. `cache` is a folder for compiled kernels.
 ///
 /// # Errors
-/// If the model is one that only the processor can run, links among them, or the card fails ([`crate::TrainError::Device`]); or as on the processor.
+/// If the model is one that only the processor can run, links among them, or the card fails ([`TrainError::Device`]); or as on the processor.
 pub fn predict_on(
     device: &CudaDevice,
     precision: Precision,
@@ -56,7 +56,7 @@ pub fn predict_on(
     inputs: &mut Inputs,
 ) -> Result<Records> {
     if is_about_links(header) {
-        return Err(CudaError::Unsupported("link prediction".into()).into());
+        return Err(TrainError::links_on_card());
     }
     let (level, width) = (header.data.target.level, engine.network().outputs());
     let computed = card::outputs(device, precision, cache, engine, header, inputs)?;
@@ -106,8 +106,7 @@ fn records(header: &ModelHeader, inputs: &mut Inputs, mut outputs: Vec<f32>, wid
         }
         Loss::Bce => {
             for (at, name) in names.iter().enumerate() {
-                let sigmoid = |outputs: &[f32]| (1.0 / (1.0 + f64::from(-outputs[at]).exp())) as f32;
-                records.reals(&format!("{name}_p1"), numbers(&sigmoid));
+                records.reals(&format!("{name}_p1"), numbers(&|outputs| sigmoid(outputs[at])));
             }
         }
         Loss::L1 | Loss::Mse => {
@@ -166,6 +165,11 @@ fn free_name(name: &str) -> String {
         "graph" | "node" | "source" | "target" | "reason" => format!("predicted_{name}"),
         _ => name.to_owned(),
     }
+}
+
+/// The probability of yes.
+pub(crate) fn sigmoid(logit: f32) -> f32 {
+    (1.0 / (1.0 + f64::from(-logit).exp())) as f32
 }
 
 /// Softmax.

@@ -2,15 +2,17 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use gt_data::{Dataset, RandomStream, Schema};
+use gt_data::{Dataset, PairTable, RandomStream, Readable, Schema};
 use gt_graph::{FeatureLayout, FeatureRows, GraphBatch, GraphParts, GraphStore, Layout};
 use gt_models::config::TaskName;
 use gt_models::{Config, ModelHeader};
-use gt_nn::cpu::Isa;
+use gt_nn::cpu::{Engine, Isa};
 use gt_train::metrics::area_under_roc;
-use gt_train::{Observer, Part, RunDirectory, Stop, Task, Training, evaluate, score_pairs};
+use gt_train::{Inputs, Observer, PairInputs, Part, RunDirectory, Stop, Task, Training};
+use gt_train::{evaluate, predict_pairs, score_pairs};
 use support::{file, sit};
 
 const COMMUNITIES: u32 = 4;
@@ -124,6 +126,90 @@ fn direction_is_learned_where_edges_have_one() {
         score_pairs(&mut engine, &header.config, dataset.graphs(), 0, pairs).unwrap().iter().sum::<f32>() / 44.0
     };
     assert!(mean(&pairs) > mean(&turned) + 0.5);
+}
+
+/// A trained model, and graphs made ready for it.
+fn model_and_inputs(dataset: Dataset, config: &Config) -> (ModelHeader, Engine<f32>, Inputs) {
+    let folder = tempfile::tempdir().unwrap();
+    sit(&dataset, config, folder.path(), 0);
+    let (header, engine) = ModelHeader::open(&file(folder.path(), "model.safetensors"), Isa::detect()).unwrap();
+    let unusable = [(2, "it is damaged".to_owned())].into();
+    let inputs = Inputs::new(Readable { dataset, unusable }, &header, None).unwrap();
+    (header, engine, inputs)
+}
+
+/// Asks about a table of pairs; the lines of the answers.
+fn ask(
+    header: &ModelHeader,
+    engine: &mut Engine<f32>,
+    inputs: &Inputs,
+    text: &str,
+) -> (Vec<String>, BTreeMap<usize, String>) {
+    let folder = tempfile::tempdir().unwrap();
+    let [asked, answered] = ["asked.csv", "answered.csv"].map(|name| folder.path().join(name));
+    std::fs::write(&asked, text).unwrap();
+    let mut pairs = PairInputs::new(PairTable::read(&asked).unwrap(), inputs).unwrap();
+    predict_pairs(engine, header, inputs, &mut pairs).unwrap().write(&answered).unwrap();
+    let lines = std::fs::read_to_string(&answered).unwrap().lines().map(Into::into).collect();
+    (lines, pairs.unanswered().clone())
+}
+
+#[test]
+fn more_pairs_than_one_pass_takes_get_the_scores_of_few() {
+    for pairs in ["model.pairs=auto", "model.pairs=ends"] {
+        let config = config(&["train.epochs=1", pairs]);
+        let (header, mut engine, inputs) = model_and_inputs(communities(4, false), &config);
+        // Every pair of graph 1 thirty times, 69,120 in all, and those of graph 3 between them.
+        let all: Vec<(u32, u32)> = (0..48).flat_map(|a| (0..48).map(move |b| (a, b))).collect();
+        let mut asked: Vec<(usize, (u32, u32))> = (0..30).flat_map(|_| all.iter().map(|pair| (1, *pair))).collect();
+        (0..all.len()).for_each(|at| asked.insert(20 * at, (3, all[at])));
+        let rows: String = asked.iter().map(|(graph, (a, b))| format!("{graph},{a},{b}\n")).collect();
+        let (lines, unanswered) = ask(&header, &mut engine, &inputs, &format!("graph,source,target\n{rows}"));
+        assert!(unanswered.is_empty());
+        let mut expected = BTreeMap::new();
+        for graph in [1, 3] {
+            let logits = score_pairs(&mut engine, &header.config, inputs.graphs(), graph, &all).unwrap();
+            expected.extend(all.iter().zip(logits).map(|(pair, logit)| ((graph, *pair), logit)));
+        }
+        assert_eq!(lines[0], "graph,source,target,link_p1,reason");
+        assert_eq!(lines.len(), 1 + asked.len());
+        for (line, (graph, (a, b))) in lines[1..].iter().zip(asked) {
+            let probability = (1.0 / (1.0 + f64::from(-expected[&(graph, (a, b))]).exp())) as f32;
+            assert_eq!(*line, format!("{graph},{a},{b},{probability:?},"));
+        }
+    }
+}
+
+#[test]
+fn pairs_without_an_answer_keep_their_rows_and_say_why() {
+    let (header, mut engine, inputs) = model_and_inputs(communities(4, false), &config(&["train.epochs=1"]));
+    let text = "graph,source,target\n2,500,0\n0,5,5\n4,0,1\n3,0,48\n,1,2\n0,x,1\n1,7,-1\n0,5,5\n";
+    let (lines, unanswered) = ask(&header, &mut engine, &inputs, text);
+    let expected = [
+        (1, "graph 2: it is damaged"),
+        (3, "column `graph`: there is no graph 4; the data has 4"),
+        (4, "column `target`: there is no node 48; graph 3 has 48 nodes"),
+        (5, "column `graph`: the cell is empty"),
+        (6, "column `source`: `x` is not an integer"),
+        (7, "column `target`: `-1` is less than 0"),
+    ];
+    assert_eq!(unanswered, expected.map(|(row, reason)| (row, reason.to_owned())).into());
+    let cells: Vec<&str> = ["2,500,0", "0,5,5", "4,0,1", "3,0,48", ",1,2", "0,,1", "1,7,", "0,5,5"].into();
+    for (row, (line, cells)) in lines[1..].iter().zip(cells).enumerate() {
+        let rest = line.strip_prefix(&format!("{cells},")).unwrap_or_else(|| panic!("{line}"));
+        match unanswered.get(&(row + 1)) {
+            Some(reason) => assert_eq!(rest, format!(",{reason}")),
+            None => assert!((0.0..=1.0).contains(&rest.trim_end_matches(',').parse::<f32>().unwrap()), "{line}"),
+        }
+    }
+    assert_eq!(lines[2], lines[8]);
+
+    let last = engine.parameters().list().len() - 1;
+    engine.set_parameter(last, &vec![f32::INFINITY; engine.parameters().list()[last].len()]);
+    engine.refresh();
+    let (lines, unanswered) = ask(&header, &mut engine, &inputs, "graph,source,target\n0,1,2\n9,0,1\n");
+    assert_eq!(lines[1], "0,1,2,,the model's result is not a finite number");
+    assert_eq!(unanswered.len(), 2);
 }
 
 #[test]

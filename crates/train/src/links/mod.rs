@@ -8,11 +8,13 @@
 
 mod asked;
 mod pairs;
+mod table;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use asked::Asked;
 pub use asked::score_pairs;
+pub use table::{PairInputs, predict_pairs};
 
 use gt_data::{Dataset, RandomStream};
 use gt_graph::encoding::Encodings;
