@@ -1,6 +1,7 @@
 //! What `gt predict` and `gt embed` share: a model is asked about graphs, and its answers become a table.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail, ensure};
 use clap::{Args, ValueEnum};
@@ -9,6 +10,7 @@ use gt_models::ModelHeader;
 use gt_nn::cpu::Engine;
 use gt_train::{Inputs, schema_of};
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::console;
 
@@ -48,73 +50,100 @@ struct Line {
     graphs: usize,
     unusable: usize,
     /// The first few.
-    reasons: Vec<Reason>,
-}
-
-#[derive(Serialize)]
-struct Reason {
-    graph: usize,
-    reason: String,
+    reasons: Vec<Value>,
 }
 
 /// Reasons that are told; the file has all.
 const TOLD: usize = 10;
 
+/// What a model was asked about, and why some of it has no answer.
+pub struct Asked<'a> {
+    /// Where it is from.
+    pub file: &'a Path,
+    /// What one of it is called: a graph, a row.
+    pub one: &'static str,
+    /// How many there are.
+    pub count: usize,
+    /// By number.
+    pub reasons: &'a BTreeMap<usize, String>,
+}
+
 impl Asking {
-    /// Asks, and writes the answers; `what` is what an unusable graph goes without.
+    /// Asks about graphs, and writes the answers; `what` is what an unusable graph goes without.
     pub fn run(
         &self,
         what: &str,
         answer: impl FnOnce(&mut Engine<f32>, &ModelHeader, &mut Inputs) -> gt_train::Result<Records>,
     ) -> Result<()> {
-        Records::check(&self.out)?;
-        super::check_folder(&self.out)?;
-        ensure!(
-            self.out.canonicalize().ok().is_none_or(|out| Some(out) != self.data.canonicalize().ok()),
-            "{}: --out would replace --data",
-            self.out.display()
-        );
-        let (header, mut engine) = super::eval::open(&self.model, self.best)?;
-        let mut inputs = inputs(&self.data, &header)?;
-        self.check(&inputs)?;
+        let (header, mut engine) = self.open()?;
+        let mut inputs = self.inputs(&header)?;
+        self.check(&self.graphs(&inputs))?;
         let records = answer(&mut engine, &header, &mut inputs)?;
-        self.check(&inputs)?;
-        let line = Line {
-            out: self.out.display().to_string(),
-            rows: records.rows(),
-            graphs: inputs.graphs().len(),
-            unusable: inputs.unusable().len(),
-            reasons: inputs
-                .unusable()
-                .iter()
-                .take(TOLD)
-                .map(|(graph, reason)| Reason { graph: *graph, reason: reason.clone() })
-                .collect(),
-        };
-        records.write(&self.out)?;
-        eprintln!("wrote {}: {} rows", line.out, line.rows);
-        if let Some(first) = line.reasons.first() {
-            let (count, graphs) = (line.unusable, line.graphs);
-            let more = if count > 1 { "; the column `reason` has all reasons" } else { "" };
-            let message =
-                format!("{count} of {graphs} graphs have no {what}: graph {}: {}{more}", first.graph, first.reason);
-            console::warn(&message);
-        }
-        if self.json { console::print_json(&line) } else { Ok(()) }
+        self.finish(what, records, &inputs, &self.graphs(&inputs))
     }
 
-    fn check(&self, inputs: &Inputs) -> Result<()> {
-        match inputs.unusable().first_key_value() {
-            Some((graph, reason)) if self.on_error == OnError::Stop => {
-                bail!("{}: graph {graph}: {reason}", self.data.display())
+    /// The model, once it is known that the answers can be written.
+    pub fn open(&self) -> Result<(ModelHeader, Engine<f32>)> {
+        Records::check(&self.out)?;
+        super::check_folder(&self.out)?;
+        self.keep("--data", &self.data)?;
+        super::eval::open(&self.model, self.best)
+    }
+
+    /// Fails if the answers would replace a file that is read.
+    pub fn keep(&self, name: &str, file: &Path) -> Result<()> {
+        ensure!(
+            self.out.canonicalize().ok().is_none_or(|out| Some(out) != file.canonicalize().ok()),
+            "{}: --out would replace {name}",
+            self.out.display()
+        );
+        Ok(())
+    }
+
+    /// The graphs, made ready for the model.
+    pub fn inputs(&self, header: &ModelHeader) -> Result<Inputs> {
+        inputs(&self.data, header)
+    }
+
+    /// Stops at what has no answer, if that is wanted.
+    pub fn check(&self, asked: &Asked<'_>) -> Result<()> {
+        match asked.reasons.first_key_value() {
+            Some((number, reason)) if self.on_error == OnError::Stop => {
+                bail!("{}: {} {number}: {reason}", asked.file.display(), asked.one)
             }
             _ => Ok(()),
         }
     }
+
+    /// Writes the answers, and tells of what has none; `what` is what it goes without.
+    pub fn finish(&self, what: &str, records: Records, inputs: &Inputs, asked: &Asked<'_>) -> Result<()> {
+        self.check(asked)?;
+        let Asked { one, count, reasons, .. } = asked;
+        let told = reasons.iter().take(TOLD).map(|(number, reason)| json!({*one: number, "reason": reason}));
+        let line = Line {
+            out: self.out.display().to_string(),
+            rows: records.rows(),
+            graphs: inputs.graphs().len(),
+            unusable: reasons.len(),
+            reasons: told.collect(),
+        };
+        records.write(&self.out)?;
+        eprintln!("wrote {}: {} rows", line.out, line.rows);
+        if let Some((number, reason)) = reasons.first_key_value() {
+            let more = if reasons.len() > 1 { "; the column `reason` has all reasons" } else { "" };
+            let lacking = reasons.len();
+            console::warn(&format!("{lacking} of {count} {one}s have no {what}: {one} {number}: {reason}{more}"));
+        }
+        if self.json { console::print_json(&line) } else { Ok(()) }
+    }
+
+    fn graphs<'a>(&'a self, inputs: &'a Inputs) -> Asked<'a> {
+        Asked { file: &self.data, one: "graph", count: inputs.graphs().len(), reasons: inputs.unusable() }
+    }
 }
 
 /// The graphs of a file, made ready for a model.
-pub fn inputs(data: &std::path::Path, header: &ModelHeader) -> Result<Inputs> {
+pub fn inputs(data: &Path, header: &ModelHeader) -> Result<Inputs> {
     let readable = gt_data::read_leniently(data, &schema_of(header))?;
     Inputs::new(readable, header, Some(data)).map_err(|e| anyhow!("{}: {e}", data.display()))
 }
