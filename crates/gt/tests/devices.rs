@@ -13,7 +13,7 @@ fn has_driver() -> bool {
 fn the_processor_computes_right() {
     let lines = Place::new().done("check --device cpu --json");
     let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines.len(), 35, "problems");
+    assert_eq!(lines.len(), 36, "problems");
     for line in lines {
         assert_eq!((&line["good"], &line["device"]), (&true.into(), &"cpu".into()), "{line}");
         assert!(line["gradients"].as_f64().unwrap() > 0.0, "nothing was compared: {line}");
