@@ -24,9 +24,9 @@ pub struct Info {
     pub node_features: FeatureSchema,
     /// Features on edges: names and sizes.
     pub edge_features: FeatureSchema,
-    /// How often each category of each column occurs.
+    /// How often each category of each column occurs; empty where there are more than [`Info::MOST_COUNTED`].
     pub node_categories: Vec<Vec<u64>>,
-    /// How often each category of each column occurs.
+    /// The same of the edges.
     pub edge_categories: Vec<Vec<u64>>,
     /// What the targets are.
     pub target: Option<TargetSchema>,
@@ -102,10 +102,10 @@ pub struct TargetInfo {
     pub count: usize,
     /// Labels missing.
     pub missing: usize,
-    /// For classes: how often each occurs.
+    /// For classes: how often each occurs; empty where there are more than [`Info::MOST_COUNTED`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<u64>,
-    /// For numbers: how they spread.
+    /// For numbers, and classes that are too many to count: how they spread.
     #[serde(skip_serializing_if = "Histogram::is_empty")]
     pub histogram: Histogram,
 }
@@ -153,6 +153,9 @@ impl Histogram {
 }
 
 impl Info {
+    /// More categories or classes than this (ids, as a rule) are not counted one by one.
+    pub const MOST_COUNTED: usize = 1 << 20;
+
     /// Gathers the statistics.
     pub fn new(dataset: &Dataset) -> Self {
         let store = dataset.graphs();
@@ -304,11 +307,11 @@ fn targets(store: &GraphStore, schema: &Schema, graphs: &[usize], member: Member
                 ..Default::default()
             };
             match schema.kind {
-                TargetKind::Float => info.histogram = Histogram::new(&labels),
-                TargetKind::Class => {
+                TargetKind::Class if column.classes <= Info::MOST_COUNTED => {
                     info.classes = vec![0; column.classes];
                     labels.iter().for_each(|&label| info.classes[label as usize] += 1);
                 }
+                _ => info.histogram = Histogram::new(&labels),
             }
             info
         })
@@ -317,11 +320,13 @@ fn targets(store: &GraphStore, schema: &Schema, graphs: &[usize], member: Member
 
 /// How often each category of each column occurs.
 fn categories(store: &GraphStore, columns: &[Vocabulary], level: Level) -> Vec<Vec<u64>> {
-    let mut counts: Vec<Vec<u64>> = columns.iter().map(|v| vec![0; v.size]).collect();
+    let counted = |v: &Vocabulary| if v.size <= Info::MOST_COUNTED { v.size } else { 0 };
+    let mut counts: Vec<Vec<u64>> = columns.iter().map(|v| vec![0; counted(v)]).collect();
     for graph in store.iter() {
         let rows = if level == Level::Node { graph.node() } else { graph.edge() };
         for row in rows.categorical.chunks_exact(columns.len().max(1)) {
-            row.iter().zip(&mut counts).for_each(|(&value, counts)| counts[value as usize] += 1);
+            let counted = row.iter().zip(&mut counts).filter_map(|(&value, counts)| counts.get_mut(value as usize));
+            counted.for_each(|count| *count += 1);
         }
     }
     counts

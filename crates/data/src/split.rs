@@ -94,8 +94,9 @@ pub fn make_split(dataset: &Dataset, plan: &SplitPlan) -> Result<Splits> {
     (0..rows).for_each(|row| codes[row] = codes[first[row]]);
     let split = Splits { level: plan.level, names, codes };
     if let Some(empty) = (0..split.names.len()).find(|&part| !split.codes.contains(&(part as u16))) {
+        let strata = if plan.by == SplitBy::Stratified { " to stratify" } else { "" };
         return Err(DataError::Request(format!(
-            "part `{}` would be empty: {rows} {}s are too few",
+            "part `{}` would be empty: {rows} {}s are too few{strata}",
             split.names[empty], plan.level
         )));
     }

@@ -115,9 +115,15 @@ fn tables_name_row_and_column() {
         (
             "node,kind,x\n0,1,0.5\n1,-2,1.5\n",
             "src,dst\n",
-            "t_nodes.csv: row 2, column `kind`: -2 is not a category (0, 1, 2, …)",
+            "t_nodes.csv: row 2, column `kind`: -2 is not a category (0, 1, 2, …); --continuous kind makes it a number",
         ),
-        ("node,kind,x\n0,1,0.5\n1,2,\n", "src,dst\n", "t_nodes.csv: row 2, column `x`: the cell is empty"),
+        ("node,kind,x\n0,1,0.5\n1,2,\n", "src,dst\n", "t_nodes.csv: row 2, column `x`: the cell is empty or NaN"),
+        ("node,kind,x\n0,1,0.5\n1,2,nan\n", "src,dst\n", "t_nodes.csv: row 2, column `x`: the cell is empty or NaN"),
+        (
+            "node,kind,y\n0,1,0\n1,2,1700000000000\n",
+            "src,dst\n",
+            "t_nodes.csv: row 2, column `y`: 1700000000000 is not a class (0, 1, 2, … or -1 for a missing label); --continuous y makes it a number",
+        ),
         (
             "node,kind,x\n0,1,0.5\n1,2,1e50\n",
             "src,dst\n",

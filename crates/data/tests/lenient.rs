@@ -82,6 +82,21 @@ fn numbers_without_a_decimal_point_are_what_the_model_takes_them_for() {
     assert_eq!(read(&path).unwrap().graphs().graph(0).node().categorical, [1, 2]);
 }
 
+#[test]
+fn a_real_number_among_categories_is_a_reason_for_its_graph_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = |kind: &str| format!("{{\"node_feat\": [[1, {kind}]], \"edge_index\": [[], []]}}\n");
+    let path = file(folder.path(), "g.jsonl", &(line("2") + &line("0.5") + &line("3.0")));
+    let name = |name: &str| Vocabulary { name: name.into(), size: 4 };
+    let node = FeatureSchema { categorical: vec![name("a"), name("b")], ..Default::default() };
+    let readable = read_leniently(&path, &Schema { node, ..Default::default() }).unwrap();
+    assert_eq!(
+        readable.unusable.into_iter().collect::<Vec<_>>(),
+        [(1, "column `node_feat`: 0.5 is not a category (0, 1, 2, …)".into())]
+    );
+    assert_eq!(readable.dataset.graphs().graph(2).node().categorical, [1, 3]);
+}
+
 /// A Parquet file of one continuous column, as others write it.
 fn parquet(path: &Path, graphs: &[&[f32]]) {
     let mut features = ListBuilder::new(ListBuilder::new(Float32Builder::new()));

@@ -148,6 +148,7 @@ fn impossible_plans_are_refused_with_a_reason() {
         refuse(SplitBy::Random, Parts::Shares(vec![("a".into(), 0.99), ("b".into(), 0.01)]))
             .starts_with("part `b` would be empty")
     );
+    assert_eq!(refuse(SplitBy::Stratified, shares()), "part `val` would be empty: 5 graphs are too few to stratify");
     let unlabelled = Shape {
         target: None,
         graphs: 3,

@@ -27,6 +27,20 @@ fn oddities_are_counted() {
     assert_eq!((b.graphs, b.nodes_min, b.nodes_max, b.degree_min), (1, 0, 0, 0));
 }
 
+#[test]
+fn ids_are_not_counted_one_by_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ids.jsonl");
+    let line = r#"{"node_feat": [[4294967294, 1]], "edge_index": [[], []], "y": [4294967294]}"#;
+    // Some editors begin a file with a mark of its encoding.
+    std::fs::write(&path, format!("\u{feff}{line}\n{line}")).unwrap();
+    let info = Info::new(&read(&path).unwrap());
+    assert_eq!(info.node_vocab, [4_294_967_295, 2]);
+    assert_eq!(info.node_categories, [vec![], vec![0, 2]]);
+    let target = &info.splits[0].1.targets[0];
+    assert_eq!((target.classes.len(), target.max, &target.histogram.counts[..]), (0, 4_294_967_294.0, &[2][..]));
+}
+
 /// Every number under "Numbers to test against" of the data's own description.
 #[test]
 fn zinc_has_its_published_numbers() {

@@ -40,6 +40,8 @@ pub(crate) fn read(path: &Path, mut lenient: Option<&mut Lenient>) -> Result<Dat
             break;
         }
         let text = line.trim_ascii_end();
+        // Some editors begin a file with it.
+        let text = if number == 1 { text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text) } else { text };
         if text.is_empty() {
             continue;
         }
@@ -519,6 +521,14 @@ impl FeatureStaging {
         {
             real.fill(true);
         }
+        // To a lenient reader a real number among categories is the matter of its graph.
+        if let Some(declared) = declared
+            && declared.categorical > 0
+            && declared.continuous == 0
+            && unusable.is_some()
+        {
+            real.fill(false);
+        }
         let categorical_columns = real.iter().filter(|r| !**r).count();
         let mut features = Features {
             layout: FeatureLayout {
@@ -544,10 +554,11 @@ impl FeatureStaging {
                     let index = category(value);
                     if index.is_none() {
                         let graph = self.ends.partition_point(|&end| end <= row);
-                        let message = format!(
-                            "{value} is not a category (0, 1, 2, …); write numbers with a decimal point to make them continuous"
-                        );
-                        let Some(unusable) = unusable else { return Err((graph, column, message)) };
+                        let message = format!("{value} is not a category (0, 1, 2, …)");
+                        let Some(unusable) = unusable else {
+                            let hint = "; write numbers with a decimal point to make them continuous";
+                            return Err((graph, column, message + hint));
+                        };
                         unusable.entry(graph).or_insert(format!("column `{column}`: {message}"));
                     }
                     features.categorical.push(index.unwrap_or(0));

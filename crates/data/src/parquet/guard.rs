@@ -68,6 +68,15 @@ pub(super) fn check_pages(file: &File, metadata: &ParquetMetaData) -> io::Result
     Ok(())
 }
 
+/// Where a chunk starts: it may be with its dictionary. A writer without one leaves its offset out or 0, one without rows that of the data.
+fn first_page(dictionary: Option<i64>, data: i64) -> i64 {
+    match dictionary {
+        Some(offset) if offset > 0 && data > 0 => offset.min(data),
+        Some(offset) if offset > 0 => offset,
+        _ => data,
+    }
+}
+
 fn check_chunk(
     source: &mut BufReader<&File>,
     file_length: u64,
@@ -75,11 +84,7 @@ fn check_chunk(
     rows: i64,
 ) -> io::Result<()> {
     let claim = |value: i64| u64::try_from(value).map_err(|_| damaged("a size is negative"));
-    // Chunks may start with their dictionary; a writer without one leaves its offset out or 0.
-    let first = match column.dictionary_page_offset() {
-        Some(offset) if offset > 0 => offset.min(column.data_page_offset()),
-        _ => column.data_page_offset(),
-    };
+    let first = first_page(column.dictionary_page_offset(), column.data_page_offset());
     let (start, size) = (claim(first)?, claim(column.compressed_size())?);
     let uncompressed = claim(column.uncompressed_size())?;
     let values = claim(column.num_values())?;
@@ -189,4 +194,18 @@ fn plausible(source: &mut BufReader<&File>, codec: Compression, page: &Page) -> 
         }
         _ => false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_page;
+
+    #[test]
+    fn a_chunk_starts_with_its_dictionary_also_where_there_are_no_rows() {
+        assert_eq!(first_page(Some(4), 40), 4);
+        assert_eq!(first_page(Some(0), 40), 40);
+        assert_eq!(first_page(None, 40), 40);
+        // What Arrow for C++ writes for a table without rows.
+        assert_eq!(first_page(Some(4), 0), 4);
+    }
 }

@@ -467,7 +467,12 @@ impl FeatureColumns {
             for &at in &self.categorical {
                 values.categorical.push(cell(table, at, row, |column| {
                     let value = column.integer(row)?.ok_or("the cell is empty")?;
-                    Ok(index(value).ok_or_else(|| format!("{value} is not a category (0, 1, 2, …)"))?)
+                    Ok(index(value).ok_or_else(|| {
+                        format!(
+                            "{value} is not a category (0, 1, 2, …); --continuous {} makes it a number",
+                            column.name
+                        )
+                    })?)
                 })?);
             }
             for &at in &self.continuous {
@@ -476,7 +481,7 @@ impl FeatureColumns {
                     if lenient {
                         return Ok(value.map_or(f32::NAN, |value| value as f32));
                     }
-                    Ok(finite(value.ok_or("the cell is empty")?)?)
+                    Ok(finite(value.ok_or("the cell is empty or NaN")?)?)
                 })?);
             }
             if let Some(at) = self.multi_hot {
@@ -563,8 +568,10 @@ fn set_targets(
                 })?),
                 TargetKind::Class => classes.push(cell(table, at, row, |column| match column.integer(row)? {
                     None | Some(-1) => Ok(MISSING_CLASS),
-                    Some(value) => Ok(index(value)
-                        .ok_or_else(|| format!("{value} is not a class (0, 1, 2, … or -1 for a missing label)"))?),
+                    Some(value) => Ok(index(value).ok_or_else(|| {
+                        let classes = "0, 1, 2, … or -1 for a missing label";
+                        format!("{value} is not a class ({classes}); --continuous {} makes it a number", column.name)
+                    })?),
                 })?),
             }
         }

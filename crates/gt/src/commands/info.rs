@@ -46,7 +46,8 @@ pub fn describe(info: &Info) -> String {
         [("node", &info.node_features, &info.node_categories), ("edge", &info.edge_features, &info.edge_categories)]
     {
         for (vocabulary, counts) in schema.categorical.iter().zip(counts) {
-            line(format!("  {what} `{}`: {}", vocabulary.name, occurrences(counts)));
+            let text = if counts.is_empty() { "too many to count; ids?".into() } else { occurrences(counts) };
+            line(format!("  {what} `{}`: {text}", vocabulary.name));
         }
     }
     match &info.target {

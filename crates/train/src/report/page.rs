@@ -282,6 +282,7 @@ fn targets(report: &Report<'_>, parts: &[(String, PartInfo)]) -> String {
         let TargetInfo { name, mean, sd, min, max, count: labels, missing, classes, .. } = target;
         let summary = match float {
             true => [mean, sd, min, max].map(|value| format!("<td>{}</td>", number(*value))).concat(),
+            false if classes.is_empty() => format!("<td class=\"word\">0 … {}</td>", number(*max)),
             false => format!("<td class=\"word\">{}</td>", class_counts(classes)),
         };
         let (name, part) = (escape(name), escape(part));
