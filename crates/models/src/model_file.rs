@@ -1,5 +1,6 @@
 //! A model in one file: weights, and in the header everything that is needed to use them.
 
+use gt_nn::Parameters;
 use gt_nn::cpu::{Engine, Isa};
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +40,14 @@ pub enum ModelFileError {
     /// The header is damaged.
     #[error("its header is damaged: {0}")]
     Header(#[from] serde_json::Error),
+    /// The configuration claims a model that the file cannot hold; checked before it claims memory.
+    #[error("its configuration has {expected} parameters, but a file of this size holds at most {found}")]
+    Smaller {
+        /// Parameters by the configuration.
+        expected: usize,
+        /// Numbers that fit into the file.
+        found: usize,
+    },
     /// The header is newer than this program.
     #[error("it was written in format {0}, this program reads up to {FORMAT_VERSION}; use a newer one")]
     Version(u32),
@@ -85,7 +94,13 @@ impl ModelHeader {
     /// If the file is damaged, from elsewhere, too new, or does not fit together.
     pub fn open(bytes: &[u8], isa: Isa) -> Result<(Self, Engine<f32>), ModelFileError> {
         let header = Self::read(bytes)?;
-        let mut engine = header.engine(isa)?;
+        let network = header.config.network(&header.data)?;
+        let expected = Parameters::new(&network).count();
+        let found = bytes.len() / size_of::<f32>();
+        if expected > found {
+            return Err(ModelFileError::Smaller { expected, found });
+        }
+        let mut engine = Engine::new(network, isa);
         load_weights(&mut engine, bytes)?;
         Ok((header, engine))
     }
@@ -134,6 +149,16 @@ mod tests {
         let (opened, weights) = ModelHeader::open(&bytes, Isa::detect()).unwrap();
         assert_eq!(opened, header);
         assert_eq!(opened.save(&weights), bytes);
+    }
+
+    #[test]
+    fn a_header_cannot_claim_more_memory_than_its_file_has_weights_for() {
+        let mut header = header();
+        let engine = header.engine(Isa::detect()).unwrap();
+        header.config.model.layers = 1_000;
+        header.config.model.width = 65_536;
+        let error = ModelHeader::open(&header.save(&engine), Isa::detect()).unwrap_err();
+        assert!(matches!(error, ModelFileError::Smaller { .. }), "{error}");
     }
 
     #[test]
