@@ -198,6 +198,13 @@ fn all_problems_are_told_at_once() {
     assert!(error.contains("`model.norm`: there is no `group`; there are `batch`, `layer`, `none`"), "{error}");
     let error = set(&["model.layers=many"]).unwrap_err().to_string();
     assert!(error.contains("layers"), "{error}");
+    // Keys that do not exist do not hide values that are wrong, nor the other way round.
+    let error = set(&["model.layerz=3", "optimizer.lr=-1", "schedule.min_lr=0", "foo.bar=1"]).unwrap_err();
+    let keys: Vec<&str> = error.problems().iter().map(|p| p.split('`').nth(1).unwrap()).collect();
+    assert_eq!(keys, ["foo", "model.layerz", "optimizer.lr", "schedule.min_lr"]);
+    let error = set(&["model.layerz=3", "train.epochs=-1"]).unwrap_err().to_string();
+    let negative = "`train.epochs`: a whole number that is not negative is expected, not the integer `-1`";
+    assert!(error.contains("model.layerz") && error.contains(negative), "{error}");
 }
 
 #[test]

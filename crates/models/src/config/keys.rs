@@ -4,28 +4,33 @@ use toml::{Table, Value};
 
 use super::Config;
 
-/// A sentence for every key that does not exist.
-pub(super) fn unknown(table: &Table) -> Vec<String> {
+/// Takes every key out that does not exist, with a sentence for each.
+pub(super) fn take_unknown(table: &mut Table) -> Vec<String> {
     // Everything optional is filled in, so that every key shows.
     let known = Table::try_from(Config::complete()).expect("a configuration is plain data");
     let mut problems = Vec::new();
-    for (section, value) in table {
+    table.retain(|section, value| {
         let Some(Value::Table(keys)) = known.get(section) else {
             problems.push(sentence(section, known.keys().map(String::clone)));
-            continue;
+            return false;
         };
         let Value::Table(found) = value else {
             problems.push(format!("`{section}`: a section is expected, `[{section}]` and lines below it"));
-            continue;
+            return false;
         };
-        for key in found.keys().filter(|key| !keys.contains_key(*key)) {
+        found.retain(|key, _| {
+            if keys.contains_key(key) {
+                return true;
+            }
             // The right key may stand in another section.
             let all = known.iter().flat_map(|(section, keys)| {
                 keys.as_table().into_iter().flat_map(move |t| t.keys().map(move |key| format!("{section}.{key}")))
             });
             problems.push(sentence(&format!("{section}.{key}"), all));
-        }
-    }
+            false
+        });
+        true
+    });
     problems
 }
 

@@ -98,13 +98,16 @@ impl Config {
         for setting in settings {
             keys::set(&mut table, setting).map_err(one)?;
         }
-        let unknown = keys::unknown(&table);
-        if !unknown.is_empty() {
-            return Err(ConfigError::new(unknown));
+        let mut problems = keys::take_unknown(&mut table);
+        match table.try_into::<Self>() {
+            Err(error) => problems.push(value_problem(&error.to_string())),
+            Ok(config) => match config.check() {
+                Ok(()) if problems.is_empty() => return Ok(config),
+                Ok(()) => {}
+                Err(error) => problems.extend(error.problems),
+            },
         }
-        let config: Self = table.try_into().map_err(|e: toml::de::Error| one(value_problem(&e.to_string())))?;
-        config.check()?;
-        Ok(config)
+        Err(ConfigError::new(problems))
     }
 
     /// The configuration as text. Keys that follow the variant or the data are left out, unless they are set.
@@ -138,8 +141,10 @@ fn value_problem(text: &str) -> String {
         Some((message, key)) => (message, format!("{key}: ")),
         None => (text.trim_end(), String::new()),
     };
-    if let Some((found, expected)) = message.strip_prefix("invalid type: ").and_then(|m| m.split_once(", expected ")) {
+    let wrong = message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: "));
+    if let Some((found, expected)) = wrong.and_then(|m| m.split_once(", expected ")) {
         let expected = match expected {
+            "usize" | "u64" | "u32" if found.contains('-') => "a whole number that is not negative",
             "usize" | "u64" | "u32" => "a whole number",
             "f64" => "a number",
             "a boolean" => "true or false",
