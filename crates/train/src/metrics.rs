@@ -146,23 +146,40 @@ pub fn confusion(predicted: Predicted<'_>) -> Vec<Vec<usize>> {
     counts
 }
 
-/// Share of rows whose class is right, in percent, out of a confusion.
-pub fn plain_accuracy(counts: &[Vec<usize>]) -> f64 {
-    let right: usize = counts.iter().enumerate().map(|(class, row)| row[class]).sum();
-    let all: usize = counts.iter().flatten().sum();
+/// How often a class is the label, the prediction, and both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassCounts {
+    /// Rows with this label.
+    pub labels: usize,
+    /// Rows with this prediction.
+    pub predicted: usize,
+    /// Rows with both.
+    pub right: usize,
+}
+
+/// Counts of each class. Of very many classes (numbers that were taken for some) a [`confusion`] would not fit into memory.
+pub fn class_counts(predicted: Predicted<'_>) -> Vec<ClassCounts> {
+    let mut counts = vec![ClassCounts::default(); predicted.width];
+    predicted.classes().for_each(|(class, label)| {
+        counts[label].labels += 1;
+        counts[class].predicted += 1;
+        counts[label].right += usize::from(class == label);
+    });
+    counts
+}
+
+/// Share of rows whose class is right, in percent.
+pub fn plain_accuracy(counts: &[ClassCounts]) -> f64 {
+    let right: usize = counts.iter().map(|class| class.right).sum();
+    let all: usize = counts.iter().map(|class| class.labels).sum();
     if all > 0 { 100.0 * (right as f64 / all as f64) } else { f64::NAN }
 }
 
-/// Mean recall of classes, in percent, out of a confusion: of those that occur among the labels, or, as published, also of those that are only predicted
-/// (their recall is 0).
-pub fn mean_recall(counts: &[Vec<usize>], also_predicted: bool) -> f64 {
-    let recalls = counts.iter().enumerate().filter_map(|(class, row)| {
-        let all: usize = row.iter().sum();
-        let seen = counts.iter().any(|row| row[class] > 0);
-        match all {
-            0 => (also_predicted && seen).then_some(0.0),
-            _ => Some(row[class] as f64 / all as f64),
-        }
+/// Mean recall of classes, in percent: of those that occur among the labels, or, as published, also of those that are only predicted (their recall is 0).
+pub fn mean_recall(counts: &[ClassCounts], also_predicted: bool) -> f64 {
+    let recalls = counts.iter().filter_map(|class| match class.labels {
+        0 => (also_predicted && class.predicted > 0).then_some(0.0),
+        all => Some(class.right as f64 / all as f64),
     });
     100.0 * mean(recalls)
 }
@@ -222,10 +239,14 @@ pub fn scores(metric: Metric, predicted: Predicted<'_>, batches: &[usize]) -> (F
         }
         Metric::Accuracy => {
             // Every row is looked at once: an epoch of the SBM sets has more than a million.
-            let mut all = vec![vec![0; predicted.width]; predicted.width];
+            let mut all = vec![ClassCounts::default(); predicted.width];
             let of_batches = parts.map(|part| {
-                let counts = confusion(part);
-                all.iter_mut().flatten().zip(counts.iter().flatten()).for_each(|(sum, count)| *sum += count);
+                let counts = class_counts(part);
+                for (sum, count) in all.iter_mut().zip(&counts) {
+                    sum.labels += count.labels;
+                    sum.predicted += count.predicted;
+                    sum.right += count.right;
+                }
                 mean_recall(&counts, true)
             });
             let paper = over_batches(of_batches);
@@ -288,8 +309,12 @@ mod tests {
         // Labels 0, 0, 0, 1; predictions 0, 0, 2, 1: recalls 2/3 and 1; class 2 is only predicted.
         let outputs = [9., 0., 0., 9., 0., 0., 0., 0., 9., 0., 9., 0.];
         let predicted = Predicted { outputs: &outputs, width: 3, target: TargetRows::Class(&[0, 0, 0, 1]) };
-        let counts = confusion(predicted);
-        assert_eq!(counts, [[2, 0, 1], [0, 1, 0], [0, 0, 0]]);
+        assert_eq!(confusion(predicted), [[2, 0, 1], [0, 1, 0], [0, 0, 0]]);
+        let counts = class_counts(predicted);
+        assert_eq!(
+            counts.iter().map(|c| (c.labels, c.predicted, c.right)).collect::<Vec<_>>(),
+            [(3, 2, 2), (1, 1, 1), (0, 1, 0)]
+        );
         assert!((mean_recall(&counts, false) - 100.0 * (2.0 / 3.0 + 1.0) / 2.0).abs() < 1e-9);
         assert!((mean_recall(&counts, true) - 100.0 * (2.0 / 3.0 + 1.0) / 3.0).abs() < 1e-9);
         assert_eq!(plain_accuracy(&counts), 75.0);
@@ -299,9 +324,10 @@ mod tests {
         assert_eq!(forms.exact, mean_recall(&counts, false));
         assert_eq!(others, [("plain_accuracy", 75.0)]);
         let missing = Predicted { target: TargetRows::Class(&[MISSING_CLASS, 0, MISSING_CLASS, 1]), ..predicted };
-        assert_eq!(mean_recall(&confusion(missing), true), 100.0);
+        assert_eq!(mean_recall(&class_counts(missing), true), 100.0);
         assert!(
-            plain_accuracy(&confusion(Predicted { outputs: &[], width: 3, target: TargetRows::Class(&[]) })).is_nan()
+            plain_accuracy(&class_counts(Predicted { outputs: &[], width: 3, target: TargetRows::Class(&[]) }))
+                .is_nan()
         );
     }
 

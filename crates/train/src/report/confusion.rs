@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::text::{count, escape, number};
-use crate::metrics::{Predicted, area_under_roc, column, confusion};
+use crate::metrics::{ClassCounts, Predicted, area_under_roc, class_counts, column, confusion};
 
 /// A matrix of more classes than this is a list of classes instead.
 const MATRIX: usize = 12;
@@ -12,8 +12,7 @@ const ROWS: usize = 60;
 
 /// One class per row.
 pub(super) fn of_classes(predicted: Predicted<'_>) -> String {
-    let counts = confusion(predicted);
-    if counts.len() <= MATRIX { matrix(&counts) } else { list(&counts) }
+    if predicted.width <= MATRIX { matrix(&confusion(predicted)) } else { list(&class_counts(predicted)) }
 }
 
 fn percent(part: usize, all: usize) -> String {
@@ -40,17 +39,15 @@ fn matrix(counts: &[Vec<usize>]) -> String {
 }
 
 /// The most frequent classes first.
-fn list(counts: &[Vec<usize>]) -> String {
-    let labels: Vec<usize> = counts.iter().map(|row| row.iter().sum()).collect();
+fn list(counts: &[ClassCounts]) -> String {
     let mut order: Vec<usize> = (0..counts.len()).collect();
-    order.sort_by_key(|&class| (std::cmp::Reverse(labels[class]), class));
+    order.sort_by_key(|&class| (std::cmp::Reverse(counts[class].labels), class));
     let mut html = String::from("<table><thead><tr><th scope=\"col\">class</th>");
     html += "<th scope=\"col\">true</th><th scope=\"col\">predicted</th><th scope=\"col\">both</th><th scope=\"col\">recall</th></tr></thead><tbody>";
     for &class in order.iter().take(ROWS) {
-        let guessed: usize = counts.iter().map(|row| row[class]).sum();
-        let (all, both) = (labels[class], counts[class][class]);
-        let cells =
-            [count(all), count(guessed), count(both), percent(both, all)].map(|cell| format!("<td>{cell}</td>"));
+        let ClassCounts { labels, predicted, right } = counts[class];
+        let cells = [count(labels), count(predicted), count(right), percent(right, labels)]
+            .map(|cell| format!("<td>{cell}</td>"));
         let _ = write!(html, "<tr><th scope=\"row\">{class}</th>{}</tr>", cells.concat());
     }
     html + "</tbody></table>" + &more(counts.len(), "class", "es")
