@@ -98,8 +98,14 @@ impl Collected {
 
     /// Scores of everything collected; outputs and labels are then on the data's scale.
     pub(crate) fn scores(&mut self, task: &Task) -> Scores {
-        let exact = loss_of(task.loss, &self.outputs, task.outputs(), self.labels.rows());
-        let paper = self.losses.iter().sum::<f64>() / self.losses.len().max(1) as f64;
+        let loss = match self.losses.len() {
+            // Not the 0 that a perfect model would have.
+            0 => Forms { paper: f64::NAN, exact: f64::NAN },
+            batches => Forms {
+                paper: self.losses.iter().sum::<f64>() / batches as f64,
+                exact: loss_of(task.loss, &self.outputs, task.outputs(), self.labels.rows()),
+            },
+        };
         task.unscale(&mut self.outputs);
         if let Labels::Float(values) = &mut self.labels {
             task.unscale(values);
@@ -110,11 +116,7 @@ impl Collected {
             others.extend(link_hits(predicted));
         }
         let others = others.into_iter().filter(|(_, value)| value.is_finite());
-        Scores {
-            loss: Forms { paper, exact },
-            metric,
-            others: others.map(|(name, value)| (name.to_owned(), value)).collect(),
-        }
+        Scores { loss, metric, others: others.map(|(name, value)| (name.to_owned(), value)).collect() }
     }
 }
 

@@ -247,11 +247,12 @@ fn leaves_out_or_stops(poison: f32, dataset: &Dataset) {
 }
 
 #[test]
-fn an_epoch_of_which_every_step_is_left_out_is_no_crash() {
+fn an_epoch_of_which_every_step_is_left_out_is_no_crash_and_has_no_loss() {
     let settings = ["model.encoding=none", "train.epochs=2", "train.batch=64", "train.skip_bad_steps=true"];
     let (folder, dataset, config) = (tempfile::tempdir().unwrap(), poisoned(3e38), config(&settings));
-    let (outcome, notes, _) = sit(&dataset, &config, folder.path(), 0);
+    let (outcome, notes, epochs) = sit(&dataset, &config, folder.path(), 0);
     assert_eq!((outcome.epochs, notes.len()), (2, 2), "{notes:?}");
+    assert!(epochs.iter().all(|epoch| epoch.train.loss.paper.is_nan() && epoch.train.loss.exact.is_nan()));
 }
 
 #[test]
