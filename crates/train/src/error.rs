@@ -18,6 +18,9 @@ pub enum TrainError {
     /// The data cannot be used for this.
     #[error("the data cannot be used: {0}")]
     Data(String),
+    /// The machine is too small.
+    #[error("{0}")]
+    Memory(String),
     /// A card cannot do it, or failed.
     #[error(transparent)]
     Device(#[from] CudaError),

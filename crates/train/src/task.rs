@@ -112,10 +112,7 @@ impl Task {
             )));
         }
         for part in [Part::Train, Part::Val] {
-            if task.labels(part) == 0 {
-                let what = if task.links.is_some() { "edges between different nodes" } else { "labels" };
-                return Err(TrainError::Data(format!("its part `{}` has no {what}", part.name())));
-            }
+            task.ensure_labels(part)?;
         }
         if config.data.standardize && task.shape.target.kind == TargetKind::Float {
             task.scaling = task.target_scaling();
@@ -129,8 +126,7 @@ impl Task {
     /// # Errors
     /// If its columns are not those that the model was trained on, or values lie beyond the model's vocabularies.
     pub fn for_model(dataset: &Dataset, header: &ModelHeader, cache: Option<&Path>) -> Result<Self> {
-        check_features(dataset.schema(), dataset.graphs(), header)?;
-        check_values(&shape_for(dataset.schema(), &header.config)?, &header.data)?;
+        check_fit(dataset, header)?;
         let mut task = Self::build(dataset, &header.config, header.data.clone(), cache)?;
         task.scaling.clone_from(&header.scaling);
         Ok(task)
@@ -216,6 +212,22 @@ impl Task {
             .count()
     }
 
+    /// Refuses a part that has nothing to learn from or to be scored by; one that goes by another name (`valid`, `dev`) is the likely reason.
+    ///
+    /// # Errors
+    /// If it has no labels, with the parts that there are.
+    pub fn ensure_labels(&self, part: Part) -> Result<()> {
+        if self.labels(part) > 0 {
+            return Ok(());
+        }
+        let (name, names) = (part.name(), &self.split.names);
+        Err(TrainError::Data(match self.links {
+            Some(_) => format!("its part `{name}` has no edges between different nodes"),
+            None if names.iter().any(|known| known == name) => format!("its part `{name}` has no labels"),
+            None => format!("it has no part `{name}`; its parts are `{}`", names.join("`, `")),
+        }))
+    }
+
     /// Mean and deviation of each column over the training part.
     fn target_scaling(&self) -> Vec<(f64, f64)> {
         let Some(target) = self.graphs.target() else { return Vec::new() };
@@ -241,6 +253,15 @@ impl Task {
     pub fn unscale(&self, outputs: &mut [f32]) {
         unscale(&self.scaling, outputs);
     }
+}
+
+/// Compares a data set with what a model was trained on.
+///
+/// # Errors
+/// If its columns are others, values lie beyond the model's vocabularies, or its targets are of another kind.
+pub fn check_fit(dataset: &Dataset, header: &ModelHeader) -> Result<()> {
+    check_features(dataset.schema(), dataset.graphs(), header)?;
+    check_values(&shape_for(dataset.schema(), &header.config)?, &header.data)
 }
 
 /// Compares the columns of features with those of a model: as many of each kind, and in its order where they have the same names. Without rows there is nothing to compare.

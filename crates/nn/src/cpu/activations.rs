@@ -5,6 +5,7 @@ use super::simd::LANES;
 use super::workspace::Pair;
 use crate::channels::padded;
 use crate::network::{LayerKind, Network};
+use crate::parameters::Parameters;
 use crate::real::Real;
 
 /// A layer's activations.
@@ -50,20 +51,7 @@ impl<S> LayerArrays<S> {
 impl<T: Real> LayerActivations<T> {
     /// Makes room for some nodes and edges, of which `stream_edges` have a stream.
     pub(crate) fn size(&mut self, network: &Network, nodes: usize, edges: usize, stream_edges: usize) {
-        let (d, h) = (network.channels.padded_width(), network.channels.padded_heads());
-        let hidden = padded(2 * network.channels.width());
-        let half = |rows: usize| [rows * d, rows * d, rows * hidden];
-        let [a, b, c] = half(nodes);
-        let [x, y, z] = half(stream_edges);
-        self.lengths = match network.kind {
-            LayerKind::Attention => [nodes * 3 * d, edges * h, nodes * h, stream_edges * d, a, b, c, x, y, z],
-            LayerKind::Convolution | LayerKind::Averaging => [0, 0, 0, 0, a, b, 0, 0, 0, 0],
-            LayerKind::AdditiveAttention => {
-                let lanes = nodes * 2 * network.channels.lanes();
-                [nodes * d, 0, lanes, 0, lanes, b, 0, 0, 0, 0]
-            }
-            LayerKind::Gated => [nodes * 4 * d, 0, nodes * d, 0, 0, b, 0, 0, y, 0],
-        };
+        self.lengths = lengths(network, nodes, edges, stream_edges);
         self.memory.size(self.lengths.iter().map(|length| length.next_multiple_of(LANES)).sum());
     }
 
@@ -86,4 +74,31 @@ impl<T: Real> LayerActivations<T> {
             &mut array[..length]
         }))
     }
+}
+
+/// Numbers in each array of a layer, in the order of [`LayerArrays`].
+fn lengths(network: &Network, nodes: usize, edges: usize, stream_edges: usize) -> [usize; 10] {
+    let (d, h) = (network.channels.padded_width(), network.channels.padded_heads());
+    let hidden = padded(2 * network.channels.width());
+    let half = |rows: usize| [rows * d, rows * d, rows * hidden];
+    let [a, b, c] = half(nodes);
+    let [x, y, z] = half(stream_edges);
+    match network.kind {
+        LayerKind::Attention => [nodes * 3 * d, edges * h, nodes * h, stream_edges * d, a, b, c, x, y, z],
+        LayerKind::Convolution | LayerKind::Averaging => [0, 0, 0, 0, a, b, 0, 0, 0, 0],
+        LayerKind::AdditiveAttention => {
+            let lanes = nodes * 2 * network.channels.lanes();
+            [nodes * d, 0, lanes, 0, lanes, b, 0, 0, 0, 0]
+        }
+        LayerKind::Gated => [nodes * 4 * d, 0, nodes * d, 0, 0, b, 0, 0, y, 0],
+    }
+}
+
+/// Bytes that a training step on one graph takes at least, in single precision: parameters, their gradients and moments, and what the layers keep.
+pub fn least_training_bytes(network: &Network, nodes: usize, edges: usize) -> f64 {
+    let kept = |nodes, edges, stream_edges| lengths(network, nodes, edges, stream_edges).iter().sum::<usize>() as f64;
+    let of_edge = kept(0, 1, usize::from(network.edge_stream));
+    let kept = network.layers as f64 * (nodes as f64 * kept(1, 0, 0) + edges as f64 * of_edge);
+    // Values, their transpose, gradients, and both moments.
+    size_of::<f32>() as f64 * (5.0 * Parameters::new(network).size() as f64 + kept)
 }

@@ -27,6 +27,7 @@ mod testing;
 mod tile;
 mod workspace;
 
+pub use activations::least_training_bytes;
 pub use adam::Adam;
 pub use engine::{Edges, Engine};
 pub(crate) use head::source_width;
