@@ -19,9 +19,18 @@ pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
     print(&format!("{}\n", serde_json::to_string(value)?))
 }
 
+/// A line for people, on standard error. Unlike `eprintln!` it does not end the program where nobody listens any more: a training outlives its terminal.
+macro_rules! say {
+    ($($content:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($content)*);
+    }};
+}
+pub(crate) use say;
+
 /// Tells of something that was not perfect but no reason to stop.
 pub fn warn(message: &str) {
-    eprintln!("warning: {message}");
+    say!("warning: {message}");
 }
 
 /// Whether an error only says that nobody reads our output any more.
@@ -59,7 +68,7 @@ impl DownloadBar {
                 bar.set_position(progress.done);
             }
             None if fresh => {
-                eprintln!("downloading {} ({} bytes)", self.name, progress.total.map_or("?".into(), |t| t.to_string()))
+                say!("downloading {} ({} bytes)", self.name, progress.total.map_or("?".into(), |t| t.to_string()))
             }
             None => {}
         }

@@ -1,5 +1,7 @@
 //! `gt`: from graphs in files to trained models and predictions.
 
+#![warn(clippy::print_stderr, clippy::print_stdout)]
+
 mod commands;
 mod console;
 mod deviation;
@@ -37,15 +39,15 @@ fn main() -> ExitCode {
         // Whoever reads our output may stop early, as `head` does.
         Err(error) if console::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) if error.is::<interrupt::Interrupted>() => {
-            eprintln!("{error}");
+            console::say!("{error}");
             ExitCode::from(130)
         }
         Err(error) if error.is::<commands::CheckFailed>() => {
-            eprintln!("{error}");
+            console::say!("{error}");
             ExitCode::from(1)
         }
         Err(error) => {
-            eprintln!("error: {error}");
+            console::say!("error: {error}");
             ExitCode::from(2)
         }
     }

@@ -8,6 +8,8 @@ use gt_models::Config;
 use gt_train::{EpochRecord, Observer, Task};
 use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
+use crate::console;
+
 /// Shows a training on standard error.
 pub struct Progress {
     bar: Option<ProgressBar>,
@@ -52,7 +54,7 @@ impl Progress {
     /// Before the first epoch.
     pub fn start(&self, parameters: usize, device: &str) {
         let Self { name, graphs, epochs, .. } = self;
-        eprintln!(
+        console::say!(
             "{name}: {graphs} graphs, {parameters} parameters, at most {epochs} epochs on {device}; a / b is training / validation"
         );
     }
@@ -66,8 +68,8 @@ impl Progress {
 
     fn say(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("{}{text}", self.label)),
-            None => eprintln!("{}{text}", self.label),
+            Some(bar) => bar.suspend(|| console::say!("{}{text}", self.label)),
+            None => console::say!("{}{text}", self.label),
         }
     }
 

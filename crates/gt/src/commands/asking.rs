@@ -128,7 +128,7 @@ impl Asking {
             reasons: told.collect(),
         };
         records.write(&self.out)?;
-        eprintln!("wrote {}: {} rows", line.out, line.rows);
+        console::say!("wrote {}: {} rows", line.out, line.rows);
         if let Some((number, reason)) = reasons.first_key_value() {
             let more = if reasons.len() > 1 { "; the column `reason` has all reasons" } else { "" };
             let lacking = reasons.len();

@@ -12,6 +12,7 @@ use gt_train::{GraphAttention, Inputs, schema_of};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::console;
 use crate::drawing::{MOST_NODES, Picture};
 
 /// Write or draw the softmax weights of a trained model's attention, for one graph.
@@ -112,7 +113,7 @@ impl Arguments {
             Form::Table => table(&attention, &chosen).write(&self.out)?,
         }
         let GraphAttention { nodes, edges, .. } = attention;
-        eprintln!("wrote {}: graph {}, {nodes} nodes, {} edges", self.out.display(), self.graph, edges.len());
+        console::say!("wrote {}: graph {}, {nodes} nodes, {} edges", self.out.display(), self.graph, edges.len());
         Ok(())
     }
 

@@ -9,6 +9,8 @@ use gt_graph::{Level, TargetKind};
 use gt_models::{Config, ModelHeader, shape_of_checkpoint, torch};
 use gt_nn::cpu::Isa;
 
+use crate::console;
+
 /// Nothing in the checkpoint is executed: it is read by a restricted reader that knows tensors and refuses everything else.
 #[derive(Args)]
 pub struct Arguments {
@@ -68,7 +70,7 @@ impl Arguments {
         let engine = header.import(&state, Isa::detect()).map_err(|e| in_checkpoint(e.to_string()))?;
         let model = header.save(&engine);
         write_bytes(&self.out, &model)?;
-        eprintln!("wrote {}: {} parameters", self.out.display(), engine.parameters().count());
+        console::say!("wrote {}: {} parameters", self.out.display(), engine.parameters().count());
         Ok(())
     }
 }

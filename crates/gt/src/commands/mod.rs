@@ -98,7 +98,7 @@ fn write(dataset: &Dataset, path: &Path) -> Result<()> {
     }
     let graphs = dataset.graphs();
     let counts = format!("{} graphs, {} nodes, {} edges", graphs.len(), graphs.num_nodes(), graphs.num_edges());
-    eprintln!("wrote {}: {counts}", path.display());
+    console::say!("wrote {}: {counts}", path.display());
     Ok(())
 }
 

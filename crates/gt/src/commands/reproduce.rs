@@ -179,7 +179,7 @@ impl Arguments {
             console::warn(&format!("{cell}: this program has no such preset, so it is not run"));
         }
         if plan.jobs.is_empty() {
-            eprintln!("nothing to make: {} done", counted(plan.done, "run"));
+            console::say!("nothing to make: {} done", counted(plan.done, "run"));
             return Ok((Outcome::default(), false));
         }
         let device = self.device.open_for(self.precision)?;
@@ -194,7 +194,7 @@ impl Arguments {
         let on = device.as_ref().map_or("the processor".to_owned(), |card: &CudaDevice| {
             format!("{}, {}", card.name(), self.precision.precision().name())
         });
-        eprintln!(
+        console::say!(
             "{} to make, {begun} of them begun, {} done; {jobs} side by side on {on}, the longest first",
             counted(plan.jobs.len(), "run"),
             plan.done
@@ -263,7 +263,7 @@ impl Arguments {
     fn end(&self, outcome: &Outcome, interrupted: bool) -> Result<()> {
         let Outcome { finished, left, elsewhere, failed } = outcome;
         if !elsewhere.is_empty() {
-            eprintln!("another process is at, or has just made, {}", elsewhere.join(", "));
+            console::say!("another process is at, or has just made, {}", elsewhere.join(", "));
         }
         if interrupted {
             let line: Vec<String> = std::env::args().skip(1).collect();
@@ -271,7 +271,7 @@ impl Arguments {
         }
         if !left.is_empty() {
             let shown = shortened(left);
-            eprintln!(
+            console::say!(
                 "the budget is used up: {} finished, {} left ({shown}); the same command goes on",
                 counted(finished.len(), "run"),
                 left.len()

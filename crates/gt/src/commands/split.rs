@@ -7,6 +7,8 @@ use clap::{Args, ValueEnum};
 use gt_data::{Parts, SplitBy, SplitPlan, make_split, usual_level};
 use gt_graph::Level;
 
+use crate::console;
+
 #[derive(Args)]
 pub struct Arguments {
     /// Data set to split
@@ -71,7 +73,7 @@ impl Arguments {
         };
         let split = make_split(&dataset, &SplitPlan { by, parts, level, seed: self.seed })?;
         let sizes: Vec<String> = split.names.iter().map(|name| format!("{name} {}", split.rows(name).len())).collect();
-        eprintln!("split of {level}s: {}", sizes.join(", "));
+        console::say!("split of {level}s: {}", sizes.join(", "));
         dataset.set_split(split)?;
         super::write(&dataset, &self.out)
     }

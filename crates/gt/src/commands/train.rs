@@ -145,7 +145,7 @@ impl Arguments {
     /// The data on the card to compute on, for all seeds; none for the processor.
     fn put_on_card(&self, task: &Task) -> Result<Option<Arc<CardData>>> {
         let Some(device) = self.device.open_for(self.precision)? else { return Ok(None) };
-        Ok(self.device.or_processor(device.name(), CardData::new(&device, task), |note| eprintln!("{note}"))?)
+        Ok(self.device.or_processor(device.name(), CardData::new(&device, task), |note| console::say!("{note}"))?)
     }
 
     /// Directory, configuration and name of the run to go on with.
@@ -281,11 +281,11 @@ fn tell(task: &Task, config: &Config, unused_targets: bool) {
         let [train, val, test] = Part::ALL.map(|part| links.count(part));
         let ignored = if unused_targets { "; the data's targets are not used" } else { "" };
         let kind = links.kind();
-        eprintln!("{kind} links: {train} to train on, {val} and {test} held out{ignored}");
+        console::say!("{kind} links: {train} to train on, {val} and {test} held out{ignored}");
     }
     if task.roles_beyond() > 0 {
         let (beyond, size) = (task.roles_beyond(), config.model.roles);
-        eprintln!(
+        console::say!(
             "{beyond} nodes have a Weisfeiler–Lehman role beyond the {size} that the model knows; they share the last one"
         );
     }

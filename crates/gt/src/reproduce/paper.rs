@@ -106,7 +106,7 @@ mod tests {
     fn all_numbers_are_those_of_the_paper_where_its_source_is_at_hand() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/paper");
         let Some(file) = std::fs::read_dir(&folder).into_iter().flatten().flatten().next() else {
-            eprintln!("skipped: {} is not there", folder.display());
+            crate::console::say!("skipped: {} is not there", folder.display());
             return;
         };
         let source = std::fs::read_to_string(file.path()).unwrap();

@@ -18,6 +18,7 @@ use super::page::counted;
 use super::paper::Paper;
 use super::plan::Job;
 use super::record::{Folder, Made, Record, Sitting};
+use crate::console;
 use crate::device::{DeviceChoice, kernel_cache};
 use crate::progress::Progress;
 
@@ -82,7 +83,7 @@ impl Runner<'_> {
                     Ok(End::Stopped) => outcome.left.push(job.name()),
                     Ok(End::Elsewhere) => outcome.elsewhere.push(job.name()),
                     Err(error) => {
-                        eprintln!("{}: failed: {error:#}", job.name());
+                        console::say!("{}: failed: {error:#}", job.name());
                         outcome.failed.push((job.name(), format!("{error:#}")));
                     }
                 }
@@ -204,7 +205,7 @@ impl Runner<'_> {
             _ if finished == all => String::new(),
             _ => format!(", about {} left", minutes(left)),
         };
-        eprintln!(
+        console::say!(
             "{}-{}: test {:.4}{paper}, {} of {:.2} s; {finished} of {all} runs done{left}",
             record.cell,
             record.seed,
