@@ -361,3 +361,71 @@ fn rings_with_sizes() -> String {
     };
     (0..40).map(ring).collect()
 }
+
+/// Twenty paths of three nodes whose kinds and labels are some function of their number.
+fn paths(kind: impl Fn(usize) -> u64, label: impl Fn(usize) -> u64) -> String {
+    let line = |i: usize| {
+        let (kind, label) = (kind(i), label(i));
+        format!(
+            "{{\"node_feat\": [[{kind}], [1], [2]], \"edge_index\": [[0, 1, 1, 2], [1, 0, 2, 1]], \"y\": [{label}]}}\n"
+        )
+    };
+    (0..20).map(line).collect()
+}
+
+#[test]
+fn numbers_that_look_like_classes_are_trained_on_with_a_warning() {
+    let place = Place::new();
+    // Counts of up to 60,000: a matrix of all pairs of these classes would take 29 GB.
+    place.write("counts.jsonl", &paths(|i| i as u64 % 3, |i| 3_157 * i as u64));
+    let output = place.gt("train --data counts.jsonl --out run --set model.layers=1 --set train.epochs=1");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("warning: there are 59984 classes, but only 16 labels to train on"), "{said}");
+    assert!(place.path("run/report.html").exists());
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_model_that_does_not_fit_into_memory_is_refused_before_its_run_begins() {
+    let place = Place::new();
+    place.write("ids.jsonl", &paths(|i| 4_000_000_000 + i as u64, |i| i as u64 % 2));
+    let said = place.refused("train --data ids.jsonl --out run");
+    assert!(said.contains("GB of memory") && said.contains("4000000020 categories or classes"), "{said}");
+    place.write("fine.jsonl", &paths(|i| i as u64 % 3, |i| i as u64 % 2));
+    let said = place.refused("train --data fine.jsonl --out run --set model.width=65536 --set model.layers=1000");
+    assert!(said.contains("training takes at least") && !said.contains("categories"), "{said}");
+    // What cannot be learned can still be described.
+    assert!(place.done("data info ids.jsonl").contains("`node_feat`: too many to count; ids?"));
+    place.write("big.jsonl", &paths(|i| i as u64 % 3, |i| 4_000_000_000 + i as u64));
+    assert!(place.done("data info big.jsonl").contains("`y` mean 4000000009.5"));
+    assert!(place.refused("bench --set large --nodes 2000000000 --edges 4000000000").contains("GB of memory"));
+}
+
+#[test]
+fn benchmarks_refuse_data_of_another_shape_and_sizes_that_are_none() {
+    let place = Place::new();
+    place.write("mine.jsonl", &paths(|i| i as u64 % 3, |i| i as u64 % 2));
+    let said = place.refused("bench --set zinc --steps 1 --data mine.jsonl");
+    assert!(
+        said.starts_with("error: mine.jsonl: the data cannot be used: it has 0 categorical edge columns"),
+        "{said}"
+    );
+    for line in ["bench --layers 0", "bench --set large --nodes 0", "bench --set large --nodes 5000000000"] {
+        assert!(place.refused(line).contains("invalid value"), "{line}");
+    }
+}
+
+#[test]
+fn a_part_by_another_name_is_told_with_the_names_that_there_are() {
+    let place = Place::new();
+    let names = ["train", "valid", "test"];
+    let graphs = paths(|i| i as u64 % 3, |i| i as u64 % 2);
+    let split = |(i, line): (usize, &str)| line.replace('}', &format!(", \"split\": \"{}\"}}\n", names[i % 3]));
+    place.write("mine.jsonl", &graphs.lines().enumerate().map(split).collect::<String>());
+    let expected = "mine.jsonl: the data cannot be used: it has no part `val`; its parts are `train`, `valid`, `test`";
+    assert!(place.refused("train --data mine.jsonl --out run").contains(expected));
+    place.write("plain.jsonl", &graphs);
+    place.done("train --data plain.jsonl --out run --set model.layers=1 --set train.epochs=1");
+    assert!(place.refused("eval run --data mine.jsonl --split val").contains(expected));
+}

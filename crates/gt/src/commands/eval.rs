@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, anyhow};
 use clap::{Args, ValueEnum};
 use gt_models::{Config, ModelHeader};
 use gt_nn::cpu::{Engine, Isa};
-use gt_train::{Card, CardData, Part, Scores, Task, evaluate};
+use gt_train::{Card, CardData, Part, Scores, Task, TrainError, evaluate};
 use serde::Serialize;
 
 use crate::console;
@@ -61,16 +61,17 @@ impl Arguments {
             config.data.file = super::train::text(file)?;
         }
         let (dataset, file) = super::train::data(&config)?;
-        let task = Task::for_model(&dataset, &header, file.as_deref()).map_err(|e| match &file {
+        let named = |e: TrainError| match &file {
             Some(file) => anyhow!("{}: {e}", file.display()),
             None => e.into(),
-        })?;
+        };
+        let task = Task::for_model(&dataset, &header, file.as_deref()).map_err(named)?;
         let part = match self.split {
             PartName::Train => Part::Train,
             PartName::Val => Part::Val,
             PartName::Test => Part::Test,
         };
-        ensure!(task.labels(part) > 0, "the part `{}` has no labels", part.name());
+        task.ensure_labels(part).map_err(named)?;
         let on_card = self.using.compute(device.as_ref(), |device, precision, cache| {
             let data = CardData::new(device, &task)?;
             let mut card = Card::to_evaluate(&data, precision, &task, &config, cache)?;

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Result, anyhow, ensure};
 use clap::Args;
 use gt_data::{Dataset, SbmSet, SbmSizes};
+use gt_graph::TargetKind;
 use gt_models::Config;
 use gt_train::{Card, CardData, Observer, Outcome, Part, Report, RunDirectory, Scores, Stop, Task, Training};
 use serde::Serialize;
@@ -90,7 +91,7 @@ impl Arguments {
         if self.seeds.is_empty() {
             return self.print(&task, &self.train(&runs.remove(0), &task, on_card, &interrupt)?);
         }
-        let done: Vec<Result<Done>> = if self.parallel {
+        let ended: Vec<Result<Done>> = if self.parallel {
             std::thread::scope(|scope| {
                 let (this, task, interrupt) = (&self, &task, &*interrupt);
                 let threads: Vec<_> =
@@ -100,9 +101,16 @@ impl Arguments {
         } else {
             runs.iter().map(|run| self.train(run, &task, on_card, &interrupt)).collect()
         };
-        let done: Vec<Done> = done.into_iter().collect::<Result<_>>()?;
+        let (mut done, mut broken) = (Vec::new(), Vec::new());
+        ended.into_iter().for_each(|run| match run {
+            Ok(run) => done.push(run),
+            Err(error) => broken.push(error),
+        });
         done.iter().try_for_each(|done| self.print(&task, done))?;
-        self.print_together(&task, &done)
+        match broken_off(broken) {
+            Some(error) => Err(error),
+            None => self.print_together(&task, &done),
+        }
     }
 
     /// One run to its end.
@@ -122,6 +130,7 @@ impl Arguments {
             }
             None => None,
         };
+        task.ensure_memory(card.is_some())?;
         let mut training = Training::new(task, config, run, &mut progress)?;
         let mut device = format!("{} threads of the processor", rayon::current_num_threads());
         if let Some(card) = card {
@@ -275,6 +284,14 @@ impl Arguments {
     }
 }
 
+/// What to say where not all seeds came to their end: the first mishap, or how each interrupted run goes on.
+fn broken_off(errors: Vec<anyhow::Error>) -> Option<anyhow::Error> {
+    let lines = errors.iter().filter_map(|error| error.downcast_ref::<Interrupted>()).map(|Interrupted(line)| &**line);
+    let lines = lines.collect::<Vec<_>>().join("`, `");
+    let interrupted = (!lines.is_empty()).then(|| Interrupted(lines).into());
+    errors.into_iter().find(|error| !error.is::<Interrupted>()).or(interrupted)
+}
+
 /// What a person should know of the data before it is used.
 fn tell(task: &Task, config: &Config, unused_targets: bool) {
     if let Some(links) = &task.links {
@@ -282,6 +299,12 @@ fn tell(task: &Task, config: &Config, unused_targets: bool) {
         let ignored = if unused_targets { "; the data's targets are not used" } else { "" };
         let kind = links.kind();
         console::say!("{kind} links: {train} to train on, {val} and {test} held out{ignored}");
+    }
+    let (most, labels) = (task.shape.target.columns.iter().max().copied().unwrap_or(0), task.labels(Part::Train));
+    if task.shape.target.kind == TargetKind::Class && most > labels {
+        console::warn(&format!(
+            "there are {most} classes, but only {labels} labels to train on; whole numbers are classes, with a decimal point they are numbers to predict"
+        ));
     }
     if task.roles_beyond() > 0 {
         let (beyond, size) = (task.roles_beyond(), config.model.roles);

@@ -7,11 +7,11 @@ mod sets;
 
 use std::path::PathBuf;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
 use gt_graph::{GraphBatch, GraphStore, Level, TargetKind};
 use gt_models::config::{Columns, DataShape, TargetShape};
-use gt_models::{Config, PublishedEncoding, PublishedSet};
+use gt_models::{Config, ModelHeader, PublishedEncoding, PublishedSet};
 use gt_nn::{Loss, Network};
 use serde::Serialize;
 
@@ -31,14 +31,14 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", requires = "set")]
     data: Option<PathBuf>,
     /// Number of layers instead of the configuration's
-    #[arg(long, value_name = "N")]
-    layers: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    layers: Option<u16>,
     /// Nodes of the large graph
-    #[arg(long, default_value_t = 200_000, value_name = "N")]
-    nodes: usize,
+    #[arg(long, default_value_t = 200_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
+    nodes: u32,
     /// Directed edges of the large graph
     #[arg(long, default_value_t = 2_000_000, value_name = "N")]
-    edges: usize,
+    edges: u32,
     /// Let the large graph's edges carry features
     #[arg(long)]
     edge_features: bool,
@@ -118,7 +118,6 @@ impl Job {
 impl Arguments {
     pub fn run(self) -> Result<()> {
         ensure!(self.steps > 0, "--steps must be at least 1");
-        ensure!(self.nodes > 0, "--nodes must be at least 1");
         if self.set == Some(Set::Large) {
             ensure!(self.graph != Some(GraphKind::Full), "the large graph is sparse");
             return self.measure(Set::Large, GraphKind::Sparse, self.large()?);
@@ -146,29 +145,37 @@ impl Arguments {
 
     fn published(&self, set: PublishedSet, graph: GraphKind) -> Result<Job> {
         let size = set.batch_size(graph == GraphKind::Full);
+        let mut config = set.config(PublishedEncoding::Laplacian);
+        config.model.layers = self.layers.map_or(config.model.layers, usize::from);
         let mut store = match &self.data {
-            Some(file) => gt_data::read(file)?.graphs().clone(),
+            Some(file) => {
+                let dataset = gt_data::read(file)?;
+                let header = ModelHeader::new(config.clone(), set.shape());
+                gt_train::check_fit(&dataset, &header).map_err(|e| anyhow!("{}: {e}", file.display()))?;
+                dataset.graphs().clone()
+            }
             None => synthetic(set, 4 * size)?,
         };
-        let mut config = set.config(PublishedEncoding::Laplacian);
         gt_train::ensure_encodings(&mut store, &config, None)?;
-        config.model.layers = self.layers.unwrap_or(config.model.layers);
         let network = config.network(&set.shape())?;
         Ok(Job { network, loss: config.loss(&set.shape())?, store, size, graphs: training_graphs(set) })
     }
 
     /// A random graph whose nodes are to be classified.
     fn large(&self) -> Result<Job> {
-        let store = random_graph(self.nodes, self.edges, self.edge_features)?;
         let mut config = Config::default();
-        config.model.layers = self.layers.unwrap_or(4);
+        config.model.layers = self.layers.map_or(4, usize::from);
         let edge = if self.edge_features { vec![4] } else { vec![] };
         let shape = DataShape {
             node: Columns { categorical: vec![8], ..Default::default() },
             edge: Columns { categorical: edge, ..Default::default() },
             target: TargetShape { level: Level::Node, kind: TargetKind::Class, columns: vec![4] },
         };
-        Ok(Job { network: config.network(&shape)?, loss: config.loss(&shape)?, store, size: 1, graphs: 1 })
+        let network = config.network(&shape)?;
+        let (nodes, edges) = (self.nodes as usize, self.edges as usize);
+        gt_train::ensure_memory(&network, nodes, edges)?;
+        let store = random_graph(nodes, edges, self.edge_features)?;
+        Ok(Job { network, loss: config.loss(&shape)?, store, size: 1, graphs: 1 })
     }
 }
 
