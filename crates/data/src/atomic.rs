@@ -1,8 +1,10 @@
 //! Files that are either complete or not there.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tempfile::NamedTempFile;
 
@@ -12,6 +14,35 @@ use crate::error::{DataError, Result};
 pub struct Prepared {
     temporary: NamedTempFile,
     path: PathBuf,
+    _listed: Listed,
+}
+
+/// Temporary files of this process.
+static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+fn unfinished() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes the files that are just being written; for a program that ends without dropping anything, as after a signal.
+pub fn remove_unfinished() {
+    unfinished().iter().for_each(|path| drop(std::fs::remove_file(path)));
+}
+
+/// A place in the list of temporary files, as long as it lives.
+struct Listed(PathBuf);
+
+impl Listed {
+    fn new(path: &Path) -> Self {
+        unfinished().insert(path.into());
+        Self(path.into())
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        unfinished().remove(&self.0);
+    }
 }
 
 impl Prepared {
@@ -28,11 +59,12 @@ impl Prepared {
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let temporary = builder.tempfile_in(folder).map_err(io)?;
+        let listed = Listed::new(temporary.path());
         let mut out = BufWriter::with_capacity(1 << 18, temporary.as_file());
         fill(&mut out)?;
         out.into_inner().map_err(|e| io(e.into_error()))?;
         temporary.as_file().sync_all().map_err(io)?;
-        Ok(Self { temporary, path: path.into() })
+        Ok(Self { temporary, path: path.into(), _listed: listed })
     }
 
     /// Gives the file its name, in place of whatever bore it before.
@@ -40,7 +72,7 @@ impl Prepared {
     /// # Errors
     /// If the operating system refuses.
     pub fn commit(self) -> Result<()> {
-        let Self { temporary, path } = self;
+        let Self { temporary, path, _listed } = self;
         temporary.persist(&path).map_err(|e| DataError::io(&path, e.error))?;
         Ok(())
     }

@@ -22,7 +22,7 @@ mod stored_schema;
 mod tables;
 mod target_staging;
 
-pub use atomic::{Prepared, write_atomic, write_bytes};
+pub use atomic::{Prepared, remove_unfinished, write_atomic, write_bytes};
 pub use dataset::{Dataset, Extra, Splits};
 pub use error::{DataError, Result};
 pub use format::{Format, read, read_leniently, write};

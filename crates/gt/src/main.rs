@@ -34,6 +34,10 @@ fn main() -> ExitCode {
     if let Some(Err(problem)) = std::env::var("GT_SIMD").ok().map(|name| gt_nn::cpu::Isa::named(&name)) {
         console::warn(&format!("GT_SIMD: {problem}; {} is used", gt_nn::cpu::Isa::detect().name()));
     }
+    // Trainings can be gone on with, and see to signals themselves.
+    if !matches!(arguments.command, commands::Command::Train(_) | commands::Command::Reproduce(_)) {
+        interrupt::end_at_signal();
+    }
     match arguments.command.run() {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever reads our output may stop early, as `head` does.

@@ -4,8 +4,9 @@
 #![cfg(unix)]
 
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -240,6 +241,88 @@ fn a_run_killed_at_twenty_random_moments_ends_with_the_same_bytes() {
     say(&format!(
         "{alive} kills of a living process; {went_on} sittings went on; {unfinished} kills while a checkpoint was written"
     ));
+}
+
+#[test]
+fn a_terminal_that_goes_away_stops_no_run_and_costs_no_step() {
+    let (whole, _) = undisturbed();
+    let place = Place::new();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_gt"))
+        .args(begin(EPOCHS).split_whitespace())
+        .current_dir(&place.0)
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let epochs = BufReader::new(child.stderr.take().unwrap())
+        .lines()
+        .filter(|line| line.as_ref().unwrap().starts_with("epoch "));
+    // The pipe is closed with its reader; whatever is written to it from now on fails.
+    assert_eq!(epochs.take(2).count(), 2);
+    let known = || fs::read_to_string(place.path("run/metrics.jsonl")).unwrap().lines().count();
+    while known() < 6 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended with its terminal");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert!(Command::new("kill").args(["-HUP", &child.id().to_string()]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    place.done(RESUME);
+    whole.assert_same(&place.path("run"), "the terminal went away");
+}
+
+#[test]
+fn a_run_under_nohup_outlives_a_hangup() {
+    let place = Place::new();
+    let line = format!("{} {}", env!("CARGO_BIN_EXE_gt"), begin(100_000));
+    let mut child = place.spawn("nohup", &line.split_whitespace().collect::<Vec<_>>());
+    place.wait_for(&mut child, 2);
+    let signal =
+        |child: &Child, name: &str| Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
+    assert!(signal(&child, "-HUP").success());
+    let known = place.path("run/metrics.jsonl");
+    let epochs = || fs::read_to_string(&known).unwrap().lines().count();
+    let before = epochs();
+    while epochs() < before + 20 {
+        assert!(child.try_wait().unwrap().is_none(), "the hangup stopped it");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(signal(&child, "-TERM").success());
+    assert_eq!(place.end(child).code, Some(130));
+}
+
+#[test]
+fn a_conversion_that_is_interrupted_leaves_nothing_half_written() {
+    let place = Place::new();
+    let mut child = place.start("data sbm cluster --train 1500 --val 0 --test 0 --out big.jsonl");
+    let partial = || {
+        let names = fs::read_dir(&place.0).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.ends_with(".partial")).count()
+    };
+    while partial() == 0 && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+    // It may have come to its end before it could be stopped.
+    let code = place.end(child).code;
+    assert!(code == Some(130) || (code == Some(0) && place.path("big.jsonl").exists()), "{code:?}");
+    assert_eq!(partial(), 0);
+}
+
+#[test]
+fn seeds_that_are_interrupted_tell_how_each_goes_on() {
+    let place = Place::new();
+    let mut child = place.start(&format!("{} --seeds 1,2", begin(EPOCHS)));
+    let begun = || fs::read_to_string(place.path("run/1/metrics.jsonl")).is_ok_and(|text| text.lines().count() > 1);
+    while !begun() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended too soon");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let End { code, said } = place.end(child);
+    assert_eq!(code, Some(130));
+    let expected = "interrupted; `gt train --resume --out run/1`, `gt train --resume --out run/2` goes on";
+    assert_eq!(said.lines().last(), Some(expected), "{said}");
+    place.done("train --resume --out run/2");
 }
 
 #[test]
