@@ -177,7 +177,7 @@ impl GraphBatch {
             }
             first_node += n;
             first_edge += graph.num_edges();
-            full_edges += n * n.saturating_sub(1);
+            full_edges += FullView::count(n);
             self.node_offsets.push(first_node);
             self.edge_offsets.push(first_edge);
             self.full_edge_offsets.push(full_edges);

@@ -27,6 +27,11 @@ pub struct FullView<'a> {
 }
 
 impl<'a> FullView<'a> {
+    /// Edges of a fully connected graph: all pairs of different nodes, in both directions.
+    pub fn count(nodes: usize) -> usize {
+        nodes * nodes.saturating_sub(1)
+    }
+
     pub(crate) fn new(batch: &'a GraphBatch) -> Self {
         Self { batch }
     }

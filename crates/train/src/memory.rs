@@ -1,13 +1,12 @@
 //! Whether a training can fit into this machine: where it cannot, the system would end the program without a word.
 
+use gt_data::Info;
+use gt_graph::FullView;
 use gt_nn::Network;
 use gt_nn::cpu::{Edges, least_training_bytes};
 
 use crate::error::{Result, TrainError};
 use crate::task::{Part, Task};
-
-/// More values than this are hardly categories.
-const MANY: usize = 1_000_000;
 
 /// Refuses to train a network on a graph of a size that needs more memory than the machine has.
 ///
@@ -32,7 +31,7 @@ impl Task {
             let nodes = graph.num_nodes();
             match self.edges {
                 Edges::Sparse => (nodes, graph.num_edges()),
-                Edges::Full => (nodes, nodes * nodes.saturating_sub(1)),
+                Edges::Full => (nodes, FullView::count(nodes)),
             }
         };
         let largest = self.graphs_of(Part::Train).into_iter().map(size).max_by_key(|(_, edges)| *edges);
@@ -46,7 +45,7 @@ fn too_large(network: &Network, (nodes, edges): (usize, usize), needed: f64, mem
     let inputs = [&network.node, &network.edge].into_iter();
     let values = inputs.flat_map(|input| input.categorical.iter().chain(&input.multi_hot)).chain(&network.head);
     let hint = match values.copied().max() {
-        Some(most) if most > MANY => {
+        Some(most) if most > Info::MOST_COUNTED => {
             format!(
                 "; there are {most} categories or classes: whole numbers are some, with a decimal point they are numbers"
             )

@@ -512,18 +512,17 @@ impl<'a> Training<'a> {
         self.card.as_mut().map(|card| card.begin(self.task, part, batch)).transpose()
     }
 
-    /// Outputs and labels of a part, which a card is at if there is one.
+    /// Outputs and labels of a part, which a card may be at already.
     fn collect(&mut self, part: Part, under_way: Option<UnderWay>) -> Result<Collected> {
-        match (&mut self.card, under_way) {
-            (Some(card), Some(under_way)) => card.collect(self.task, under_way),
-            _ => collect(&mut self.engine, self.task, part, self.config.train.batch),
-        }
+        let batch = self.config.train.batch;
+        let Some(card) = &mut self.card else { return collect(&mut self.engine, self.task, part, batch) };
+        let under_way = under_way.map_or_else(|| card.begin(self.task, part, batch), Ok)?;
+        card.collect(self.task, under_way)
     }
 
     /// Scores of a part; what is predicted for the last part but training is kept for the report.
     fn evaluate(&mut self, part: Part) -> Result<Scores> {
-        let under_way = self.begin(part)?;
-        let mut collected = self.collect(part, under_way)?;
+        let mut collected = self.collect(part, None)?;
         let scores = collected.scores(self.task);
         if part != Part::Train {
             self.predictions = Some((part, collected));

@@ -55,7 +55,12 @@ impl PairTable {
 
     /// Graph, source and target of a row (from 0); in place of a cell that is no number from 0 what is wrong with it. Graph 0 where there is no such column.
     pub fn row(&self, row: usize) -> [Result<usize, String>; 3] {
-        self.places.map(|place| place.map_or(Ok(0), |place| number(&self.table.columns[place], row)))
+        [0, 1, 2].map(|at| self.cell(row, at))
+    }
+
+    /// The same of one of [`PairTable::COLUMNS`].
+    pub fn cell(&self, row: usize, at: usize) -> Result<usize, String> {
+        self.places[at].map_or(Ok(0), |place| number(&self.table.columns[place], row))
     }
 }
 

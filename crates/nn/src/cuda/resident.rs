@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gt_graph::{FeatureRows, GraphBatch, GraphStore};
+use gt_graph::{FeatureRows, FullView, GraphBatch, GraphStore};
 
 use super::abi;
 use super::device::CudaDevice;
@@ -61,7 +61,7 @@ impl ResidentData {
         let node_counts: Vec<usize> = (0..graphs).map(|graph| store.node_range(graph).len()).collect();
         let edge_counts: Vec<usize> = (0..graphs)
             .map(|graph| match full {
-                true => node_counts[graph] * node_counts[graph].saturating_sub(1),
+                true => FullView::count(node_counts[graph]),
                 false => store.edge_range(graph).len(),
             })
             .collect();

@@ -111,8 +111,7 @@ pub fn predict_pairs(
     }
     let mut records = Records::default();
     for (at, name) in PairTable::COLUMNS.into_iter().enumerate() {
-        let cell = |row: usize| table.row(row).into_iter().nth(at)?.ok();
-        records.integers(name, (0..table.rows()).map(cell));
+        records.integers(name, (0..table.rows()).map(|row| table.cell(row, at).ok()));
     }
     records.reals("link_p1", scores);
     records.texts("reason", (1..=table.rows()).map(|row| unanswered.get(&row).map(String::as_str)));
