@@ -8,7 +8,7 @@ use gt_graph::{
 
 use crate::cpu::dropout::{GOLDEN, mix};
 use crate::cpu::{Edges, Engine};
-use crate::cuda::Usual;
+use crate::cuda::Size;
 use crate::network::{Clamp, Gate, Input, Jump, LayerKind, Network, Norm, Readout, Reads};
 use crate::parameters::{Part, Role};
 use crate::{Channels, Loss, Real};
@@ -193,13 +193,13 @@ pub(super) fn fill<T: Real>(engine: &mut Engine<T>, seed: u64) {
 
 impl Problem {
     /// What a batch, half of the graphs, usually holds.
-    pub(super) fn usual(&self) -> Usual {
+    pub(super) fn usual(&self) -> Size {
         let sum = |count: fn(&(usize, usize)) -> usize| self.sizes.iter().map(count).sum();
         let edges = match self.edges {
             Edges::Sparse => sum(|&(_, edges)| edges),
             Edges::Full => sum(|&(nodes, _)| nodes * (nodes - 1)),
         };
-        Usual::new(sum(|&(nodes, _)| nodes), edges, self.sizes.len(), self.sizes.len().div_ceil(2))
+        Size::usual(sum(|&(nodes, _)| nodes), edges, self.sizes.len(), self.sizes.len().div_ceil(2))
     }
 
     /// Random graphs with everything that the network reads; one label in ten is missing.

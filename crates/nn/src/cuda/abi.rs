@@ -137,7 +137,7 @@ device_structs! {
         dropped_attended: u32,
         dropped_hidden: u32,
     }
-    Streams { node: Half, edge: Half, node_tiles: i32, threshold: u32, scale: f32 }
+    Streams { node: Half, edge: Half, with_edges: i32, threshold: u32, scale: f32 }
     Attention {
         qkv: Pointer,
         p: Pointer,
@@ -173,7 +173,7 @@ device_structs! {
     Message {
         node: MessageHalf,
         edge: MessageHalf,
-        node_tiles: i32,
+        with_edges: i32,
         threshold: u32,
         scale: f32,
         vectors: Pointer,

@@ -13,7 +13,7 @@ use super::error::{OnCard, Result};
 use super::memory::{Memory, at};
 use super::packing::places;
 use super::program::{Program, Shape};
-use super::resident::{Capacity, ResidentData};
+use super::resident::{ResidentData, Size};
 use crate::Stream;
 use crate::cpu::Edges;
 use crate::network::{Input, Jump, LayerKind, Network, Norm, Readout, Reads};
@@ -80,7 +80,7 @@ pub(crate) struct Layer {
 #[derive(Debug)]
 pub(crate) struct Buffers {
     pub(crate) memory: Memory,
-    pub(crate) capacity: Capacity,
+    pub(crate) capacity: Size,
     /// Most rows of the head in a batch.
     pub(crate) rows: usize,
     pub(crate) flat: Flat,
@@ -121,11 +121,7 @@ impl Buffers {
         let capacity = data.capacity(task.batch);
         let mut memory = Memory::new(stream, OnCard::Network);
         let flat = flat(&mut memory, network, &layout, task.precision, program.shape)?;
-        let rows = match network.reads {
-            Reads::Graphs(_) => capacity.graphs,
-            Reads::Nodes => capacity.nodes,
-            Reads::Edges | Reads::Pairs | Reads::Products => capacity.edges,
-        };
+        let rows = capacity.read(network.reads);
         let batch = batch(&mut memory, &flat, capacity, task.listed)?;
         let input = inputs(&mut memory, network, &layout, &flat, data, task)?;
         let d = program.shape.d;
@@ -255,7 +251,7 @@ impl Buffers {
 
     fn layers(&mut self, network: &Network, layout: &Parameters, shape: Shape) -> Result<()> {
         let d = shape.d;
-        let Capacity { nodes, edges, .. } = self.capacity;
+        let Size { nodes, edges, .. } = self.capacity;
         let edges = if network.edge_stream { edges } else { 0 };
         // Gradients between layers; weight gradients of one layer are taken while the next is under way, so two sets change places.
         let douts = [self.memory.zeros::<f32>(nodes * d)?, self.memory.zeros::<f32>(edges * d)?];
@@ -378,7 +374,6 @@ impl Buffers {
     ) -> Result<Layer> {
         let threshold = (network.dropout * 65_536.0).round() as u32;
         let scale = (1.0 / (1.0 - network.dropout)) as f32;
-        let node_tiles = self.capacity.nodes.div_ceil(shape.rows).max(1);
         let attention = abi::Attention {
             qkv: node.projected,
             p: edge.projected,
@@ -418,7 +413,7 @@ impl Buffers {
             }
         }
         let (jobs, units) = self.list(jobs, shape)?;
-        let streams = abi::Streams { node, edge, node_tiles: node_tiles as i32, threshold, scale };
+        let streams = abi::Streams { node, edge, threshold, scale, ..Default::default() };
         Ok(Layer { streams, attention, jobs, units })
     }
 }
@@ -486,8 +481,8 @@ fn flat(
     })
 }
 
-fn batch(memory: &mut Memory, flat: &Flat, capacity: Capacity, listed: usize) -> Result<abi::Batch> {
-    let Capacity { graphs, nodes, edges } = capacity;
+fn batch(memory: &mut Memory, flat: &Flat, capacity: Size, listed: usize) -> Result<abi::Batch> {
+    let Size { graphs, nodes, edges } = capacity;
     Ok(abi::Batch {
         control: flat.control,
         order: memory.zeros::<u32>(listed.max(1))?,

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use cudarc::driver::{CudaContext, sys};
 
 use super::error::{CudaError, OLDEST_DRIVER, Result, version};
-use super::program::{Shape, Usual, machine_code, options};
+use super::program::{Shape, machine_code, options};
+use super::resident::Size;
 use crate::network::Network;
 
 /// How products are computed; everything else is in f32.
@@ -91,7 +92,7 @@ impl CudaDevice {
     }
 
     /// Compiles the kernels of a network into a cache, unless they are there. Several threads may do so at once.
-    pub(crate) fn prepare(&self, network: &Network, precision: Precision, usual: Usual, cache: &Path) -> Result<()> {
+    pub(crate) fn prepare(&self, network: &Network, precision: Precision, usual: Size, cache: &Path) -> Result<()> {
         let shape = Shape::of(network, precision, self, usual);
         machine_code(&options(network, shape, precision, &self.architecture), Some(cache)).map(|_| ())
     }

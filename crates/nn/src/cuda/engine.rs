@@ -13,7 +13,7 @@ use super::labels::CudaLabels;
 use super::launches::Launches;
 use super::memory::at;
 use super::program::Program;
-use super::resident::ResidentData;
+use super::resident::{ResidentData, Size};
 use crate::cpu::{Adam, Engine};
 use crate::loss::Loss;
 use crate::network::{Network, Norm, Reads};
@@ -69,11 +69,21 @@ pub struct CudaEngine {
     stream: Arc<CudaStream>,
     buffers: Buffers,
     launches: Launches,
-    train: Option<CudaGraph>,
-    evaluate: Option<CudaGraph>,
+    train: Vec<Captured>,
+    evaluate: Vec<Captured>,
     /// Batches of the pass under way: begun at, launched up to.
     pass: (usize, usize),
+    /// What each batch of the pass holds.
+    sizes: Vec<Size>,
     training: bool,
+}
+
+/// A step's launches, for batches up to a size.
+///
+/// A block without work still waits for a place on a processor, which the largest graphs, all in one batch, would make every batch pay for.
+struct Captured {
+    size: Size,
+    graph: CudaGraph,
 }
 
 // SAFETY: the graphs are used through `&mut self` alone, as the driver demands.
@@ -97,8 +107,9 @@ impl CudaEngine {
         let stream = device.context.new_stream_with_priority(greatest)?;
         let side = device.context.new_stream_with_priority(least)?;
         let buffers = Buffers::new(&stream, &program, data, &task)?;
-        let launches = Launches::new(&stream, &side, program, device.shared_memory, &task)?;
-        Ok(Self { task, stream, buffers, launches, train: None, evaluate: None, pass: (0, 0), training: false })
+        let launches = Launches::new(&stream, &side, program, device.shared_memory, &task, buffers.capacity)?;
+        let (train, evaluate, sizes) = Default::default();
+        Ok(Self { task, stream, buffers, launches, train, evaluate, pass: (0, 0), sizes, training: false })
     }
 
     /// Captures the launches of both kinds of passes, so that what the driver refuses shows before one begins.
@@ -106,11 +117,11 @@ impl CudaEngine {
     /// # Errors
     /// If the driver refuses.
     pub fn prepare(&mut self) -> Result<()> {
-        if self.train.is_none() {
-            self.train = Some(self.capture(true)?);
+        if self.train.is_empty() {
+            self.train = self.capture(true)?;
         }
-        if self.evaluate.is_none() {
-            self.evaluate = Some(self.capture(false)?);
+        if self.evaluate.is_empty() {
+            self.evaluate = self.capture(false)?;
         }
         Ok(())
     }
@@ -225,17 +236,28 @@ impl CudaEngine {
             self.launches.use_running(&self.buffers)?;
         }
         self.pass = (from, from);
-        let graph = if self.training { &self.train } else { &self.evaluate };
-        if graph.is_none() {
+        let Buffers { capacity, data, .. } = &self.buffers;
+        self.sizes = order.chunks(self.task.batch).map(|graphs| data.size_of(graphs)).collect();
+        assert!(self.sizes.iter().all(|size| capacity.holds(*size)), "a batch larger than {capacity:?}");
+        let captured = if self.training { &self.train } else { &self.evaluate };
+        if captured.is_empty() {
             let captured = self.capture(self.training)?;
-            *if self.training { &mut self.train } else { &mut self.evaluate } = Some(captured);
+            *if self.training { &mut self.train } else { &mut self.evaluate } = captured;
         }
         Ok(())
     }
 
-    fn capture(&self, train: bool) -> Result<CudaGraph> {
+    /// Captures a step for nearly every batch, and one for all.
+    fn capture(&self, train: bool) -> Result<Vec<Captured>> {
+        let Buffers { capacity, data, .. } = &self.buffers;
+        let mut sizes = vec![data.roomy(self.task.batch), *capacity];
+        sizes.dedup();
+        sizes.into_iter().map(|size| Ok(Captured { size, graph: self.capture_for(size, train)? })).collect()
+    }
+
+    fn capture_for(&self, size: Size, train: bool) -> Result<CudaGraph> {
         self.stream.begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)?;
-        let launched = self.launches.step(&self.buffers, train);
+        let launched = self.launches.for_size(size).step(&self.buffers, train);
         let own_priorities = sys::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
         let graph = self.stream.end_capture(own_priorities);
         launched?;
@@ -249,10 +271,10 @@ impl CudaEngine {
     /// # Errors
     /// If the device fails.
     pub fn launch(&mut self, batches: usize) -> Result<()> {
-        let graph = if self.training { &self.train } else { &self.evaluate };
-        if let Some(graph) = graph {
-            for _ in 0..batches {
-                graph.launch()?;
+        let captured = if self.training { &self.train } else { &self.evaluate };
+        for batch in self.sizes.iter().skip(self.pass.1).take(batches) {
+            if let Some(step) = captured.iter().find(|step| step.size.holds(*batch)) {
+                step.graph.launch()?;
             }
         }
         self.pass.1 += batches;

@@ -12,6 +12,7 @@ use super::engine::CudaTask;
 use super::error::{CudaError, Result};
 use super::memory::at;
 use super::program::{Program, Shape};
+use super::resident::Size;
 use crate::cpu::{Edges, source_width};
 use crate::network::{Jump, LayerKind, Network, Norm, Readout, Reads};
 
@@ -30,6 +31,8 @@ pub(crate) struct Launches {
     program: Arc<Program>,
     network: Network,
     shared: SharedMemory,
+    /// What the batches hold at most that the launches are for.
+    size: Size,
 }
 
 /// Bytes of shared memory that kernels need.
@@ -66,6 +69,7 @@ impl Launches {
         program: Arc<Program>,
         limit: usize,
         task: &CudaTask,
+        size: Size,
     ) -> Result<Self> {
         let network = task.network.clone();
         let Shape { d, hidden, .. } = program.shape;
@@ -114,18 +118,43 @@ impl Launches {
             }
             program.allow_shared(name, bytes)?;
         }
-        Ok(Self { stream: Arc::clone(stream), side: Arc::clone(side), program, network, shared })
+        Ok(Self { stream: Arc::clone(stream), side: Arc::clone(side), program, network, shared, size })
     }
 
-    fn edge_rows(&self, b: &Buffers) -> usize {
-        if self.network.edge_stream { b.capacity.edges } else { 0 }
+    /// The same launches for other sizes of batches.
+    pub(crate) fn for_size(&self, size: Size) -> Self {
+        Self {
+            network: self.network.clone(),
+            stream: Arc::clone(&self.stream),
+            side: Arc::clone(&self.side),
+            program: Arc::clone(&self.program),
+            size,
+            ..*self
+        }
+    }
+
+    fn edge_rows(&self) -> usize {
+        if self.network.edge_stream { self.size.edges } else { 0 }
+    }
+
+    fn tiles(&self, rows: usize) -> u32 {
+        rows.div_ceil(self.program.shape.rows).max(1) as u32
     }
 
     /// Blocks over the rows of both streams, or of nodes alone.
-    fn grid(&self, b: &Buffers, edges: bool) -> (u32, u32, u32) {
-        let tiles = |rows: usize| rows.div_ceil(self.program.shape.rows).max(1);
-        let with_edges = edges && self.network.edge_stream;
-        ((tiles(b.capacity.nodes) + if with_edges { tiles(b.capacity.edges) } else { 0 }) as u32, 1, 1)
+    fn grid(&self, edges: bool) -> (u32, u32, u32) {
+        let of_edges = if self.with_edges(edges) == 1 { self.tiles(self.size.edges) } else { 0 };
+        (self.tiles(self.size.nodes) + of_edges, 1, 1)
+    }
+
+    /// Whether edges are worked on, as kernels are told.
+    fn with_edges(&self, edges: bool) -> i32 {
+        i32::from(edges && self.network.edge_stream)
+    }
+
+    /// A layer's streams, of which edges may not be worked on.
+    fn streams(&self, layer: &Layer, edges: bool) -> abi::Streams {
+        abi::Streams { with_edges: self.with_edges(edges), ..layer.streams }
     }
 
     fn threads(&self) -> (u32, u32, u32) {
@@ -165,7 +194,7 @@ impl Launches {
             b.class_counts,
             classes
         )?;
-        let graphs = b.capacity.graphs.max(1) as u32;
+        let graphs = self.size.graphs.max(1) as u32;
         // Few large graphs are taken in slices.
         let slices = (256 / graphs).clamp(1, 32);
         launch!(
@@ -186,7 +215,7 @@ impl Launches {
         let d = self.program.shape.d as u32;
         let across = d.min(PLAIN);
         let block = (across, (PLAIN / across).max(1), 1);
-        for (edges, input, rows) in [(0i32, b.input.node, b.capacity.nodes), (1, b.input.edge, self.edge_rows(b))] {
+        for (edges, input, rows) in [(0i32, b.input.node, self.size.nodes), (1, b.input.edge, self.edge_rows())] {
             if rows > 0 {
                 let grid = ((rows as u32).div_ceil(block.1), 1, 1);
                 let x = b.embedded[edges as usize];
@@ -220,17 +249,18 @@ impl Launches {
 
     fn layer(&self, b: &Buffers, layer: &Layer, edges: bool) -> Result<()> {
         let Self { stream, program, shared, .. } = self;
-        let nodes = (b.capacity.nodes as u32).div_ceil(4).max(1);
+        let nodes = (self.size.nodes as u32).div_ceil(4).max(1);
         let mut attention = layer.attention;
         attention.scores = if edges { attention.scores } else { 0 };
-        let mut grid = self.grid(b, true);
-        grid.0 += (program.shape.parts as u32 - 1) * layer.streams.node_tiles.unsigned_abs();
-        launch!(stream, program, "project", grid, self.threads(), shared.read, b.batch, layer.streams)?;
+        let (all, mut grid) = (self.streams(layer, true), self.grid(true));
+        grid.0 += (program.shape.parts as u32 - 1) * self.tiles(self.size.nodes);
+        launch!(stream, program, "project", grid, self.threads(), shared.read, b.batch, all)?;
         launch!(stream, program, "attend", (nodes, 1, 1), (128, 1, 1), 0, b.batch, attention)?;
-        launch!(stream, program, "join", self.grid(b, edges), self.threads(), shared.join, b.batch, layer.streams)?;
-        self.merge(b, [layer.streams.node.norm1, layer.streams.edge.norm1], false)?;
-        launch!(stream, program, "feed", self.grid(b, edges), self.threads(), shared.feed, b.batch, layer.streams)?;
-        self.merge(b, [layer.streams.node.norm2, layer.streams.edge.norm2], false)
+        let (streams, grid) = (self.streams(layer, edges), self.grid(edges));
+        launch!(stream, program, "join", grid, self.threads(), shared.join, b.batch, streams)?;
+        self.merge(b, [streams.node.norm1, streams.edge.norm1], false)?;
+        launch!(stream, program, "feed", grid, self.threads(), shared.feed, b.batch, streams)?;
+        self.merge(b, [streams.node.norm2, streams.edge.norm2], false)
     }
 
     /// Merges what tiles left for a normalisation, where there are too many for everybody to do it.
@@ -250,13 +280,13 @@ impl Launches {
         let shape = self.program.shape;
         let edges = i32::from(self.network.reads == Reads::Edges);
         let half = if edges == 1 { layer.streams.edge } else { layer.streams.node };
-        let rows = if edges == 1 { b.capacity.edges } else { b.capacity.nodes };
+        let rows = if edges == 1 { self.size.edges } else { self.size.nodes };
         let column = if self.network.jump == Jump::Concat { index * shape.d } else { 0 } as i32;
         let add = i32::from(self.network.jump == Jump::Sum && index > 0);
         // A block more settles the statistics of the stream that nobody reads.
         let last = i32::from(index + 1 == self.network.layers);
         let other = if edges == 1 { layer.streams.node } else { layer.streams.edge };
-        let grid = ((rows.div_ceil(shape.rows).max(1) as i32 + last) as u32, 1, 1);
+        let grid = (self.tiles(rows) + last.unsigned_abs(), 1, 1);
         launch!(
             self.stream,
             self.program,
@@ -283,7 +313,7 @@ impl Launches {
                 self.stream,
                 self.program,
                 "pool",
-                (b.capacity.graphs.max(1) as u32, 1, 1),
+                (self.size.graphs.max(1) as u32, 1, 1),
                 (128, 1, 1),
                 0,
                 b.batch,
@@ -297,7 +327,7 @@ impl Launches {
                 self.stream,
                 self.program,
                 "pair_up",
-                (b.capacity.edges.clamp(1, 1 << 16) as u32, 1, 1),
+                (self.size.edges.clamp(1, 1 << 16) as u32, 1, 1),
                 (128, 1, 1),
                 0,
                 b.batch,
@@ -312,7 +342,7 @@ impl Launches {
             self.stream,
             self.program,
             "head_forward",
-            self.head_grid(b),
+            self.head_grid(),
             (128, 1, 1),
             self.shared.head,
             b.batch,
@@ -320,13 +350,13 @@ impl Launches {
         )
     }
 
-    fn head_grid(&self, b: &Buffers) -> (u32, u32, u32) {
-        (b.rows.div_ceil(HEAD_ROWS).max(1) as u32, 1, 1)
+    fn head_grid(&self) -> (u32, u32, u32) {
+        (self.size.read(self.network.reads).div_ceil(HEAD_ROWS).max(1) as u32, 1, 1)
     }
 
     fn loss(&self, b: &Buffers, train: bool) -> Result<()> {
         let last = b.head.layers[b.head.count as usize - 1];
-        let blocks = (b.rows as u32).div_ceil(PLAIN).max(1);
+        let blocks = (self.size.read(self.network.reads) as u32).div_ceil(PLAIN).max(1);
         launch!(
             self.stream,
             self.program,
@@ -359,11 +389,11 @@ impl Launches {
 
     fn backward(&self, b: &Buffers) -> Result<()> {
         let Self { stream, program, shared, network, .. } = self;
-        launch!(stream, program, "head_backward", self.head_grid(b), (128, 1, 1), shared.head, b.batch, b.head)?;
+        launch!(stream, program, "head_backward", self.head_grid(), (128, 1, 1), shared.head, b.batch, b.head)?;
         self.weigh(b, b.head_jobs, b.head_units)?;
         let width = source_width(network);
         let on_edges = network.reads == Reads::Edges;
-        let rows = if on_edges { b.capacity.edges } else { b.capacity.nodes };
+        let rows = if on_edges { self.size.edges } else { self.size.nodes };
         let spread = match network.reads {
             Reads::Graphs(readout) => Some((0, readout_number(readout))),
             Reads::Pairs => Some((3, 0)),
@@ -401,7 +431,7 @@ impl Launches {
         let column = if network.jump == Jump::Concat { (network.layers - 1) * shape.d } else { 0 };
         let dsource = at::<f32>(b.dsource, column);
         let enter = |half: abi::Half, edges: bool, rows: usize, dsource: abi::Pointer| {
-            let grid = (rows.div_ceil(shape.rows).max(1) as u32, 1, 1);
+            let grid = (self.tiles(rows), 1, 1);
             launch!(
                 stream,
                 program,
@@ -417,9 +447,9 @@ impl Launches {
             )
         };
         // Where edges are read, nothing comes back through the last layer's nodes.
-        enter(last.streams.node, false, b.capacity.nodes, if on_edges { 0 } else { dsource })?;
+        enter(last.streams.node, false, self.size.nodes, if on_edges { 0 } else { dsource })?;
         if on_edges {
-            enter(last.streams.edge, true, b.capacity.edges, dsource)?;
+            enter(last.streams.edge, true, self.size.edges, dsource)?;
         }
         self.merge(b, [last.streams.node.norm2, last.streams.edge.norm2], true)?;
         let mut done: Vec<CudaEvent> = Vec::new();
@@ -437,34 +467,15 @@ impl Launches {
 
     fn layer_backward(&self, b: &Buffers, layer: &Layer, edges: bool, first: bool) -> Result<()> {
         let Self { stream, program, shared, .. } = self;
-        let blocks = (b.capacity.nodes as u32).div_ceil(4).max(1);
-        let streams = layer.streams;
-        launch!(stream, program, "feed_backward", self.grid(b, edges), self.threads(), shared.feed, b.batch, streams)?;
+        let blocks = (self.size.nodes as u32).div_ceil(4).max(1);
+        let (streams, grid) = (self.streams(layer, edges), self.grid(edges));
+        launch!(stream, program, "feed_backward", grid, self.threads(), shared.feed, b.batch, streams)?;
         self.merge(b, [streams.node.norm1, streams.edge.norm1], true)?;
-        launch!(stream, program, "join_backward", self.grid(b, edges), self.threads(), shared.join, b.batch, streams)?;
+        launch!(stream, program, "join_backward", grid, self.threads(), shared.join, b.batch, streams)?;
         let attention = layer.attention;
-        launch!(
-            stream,
-            program,
-            "attend_backward",
-            (2 * blocks, 1, 1),
-            (128, 1, 1),
-            0,
-            b.batch,
-            attention,
-            blocks as i32
-        )?;
-        launch!(
-            stream,
-            program,
-            "project_backward",
-            self.grid(b, true),
-            self.threads(),
-            shared.project,
-            b.batch,
-            streams,
-            i32::from(first)
-        )?;
+        launch!(stream, program, "attend_backward", (2 * blocks, 1, 1), (128, 1, 1), 0, b.batch, attention)?;
+        let (all, grid, first) = (self.streams(layer, true), self.grid(true), i32::from(first));
+        launch!(stream, program, "project_backward", grid, self.threads(), shared.project, b.batch, all, first)?;
         self.merge(b, [streams.node.input, streams.edge.input], true)
     }
 

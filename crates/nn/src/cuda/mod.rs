@@ -21,5 +21,5 @@ pub use device::{CudaDevice, Precision};
 pub use engine::{CudaEngine, CudaTask, Pass, PassResult};
 pub use error::{CudaError, OnCard};
 pub use labels::CudaLabels;
-pub(crate) use program::Usual;
 pub use resident::ResidentData;
+pub(crate) use resident::Size;

@@ -9,6 +9,7 @@ use cudarc::nvrtc::{Ptx, sys};
 
 use super::device::{CudaDevice, Precision};
 use super::error::{CudaError, Result};
+use super::resident::Size;
 use crate::channels::padded;
 use crate::network::{Clamp, Gate, LayerKind, Network, Norm};
 use crate::parameters::Parameters;
@@ -55,27 +56,12 @@ pub(crate) struct Shape {
 /// Most threads of a block that works on rows, and most rows.
 const MOST: (usize, usize) = (768, 96);
 
-/// Nodes and edges that a batch usually has.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Usual {
-    pub(crate) nodes: usize,
-    pub(crate) edges: usize,
-}
-
-impl Usual {
-    /// As many graphs as a batch has, of all graphs' size on average.
-    pub(crate) fn new(nodes: usize, edges: usize, graphs: usize, batch: usize) -> Self {
-        let of = |all: usize| (all as u128 * batch.min(graphs) as u128 / graphs.max(1) as u128) as usize;
-        Self { nodes: of(nodes), edges: of(edges) }
-    }
-}
-
 impl Shape {
-    pub(crate) fn of(network: &Network, precision: Precision, device: &CudaDevice, usual: Usual) -> Self {
+    pub(crate) fn of(network: &Network, precision: Precision, device: &CudaDevice, usual: Size) -> Self {
         Self::with(network, precision, device.processors, usual)
     }
 
-    fn with(network: &Network, precision: Precision, processors: usize, usual: Usual) -> Self {
+    fn with(network: &Network, precision: Precision, processors: usize, usual: Size) -> Self {
         let d = network.channels.padded_width();
         let (terms, deep) = match precision {
             Precision::F32 => (2, d / 8),
@@ -276,7 +262,7 @@ impl Program {
         device: &CudaDevice,
         network: &Network,
         precision: Precision,
-        usual: Usual,
+        usual: Size,
         cache: Option<&Path>,
     ) -> Result<Self> {
         let shape = Shape::of(network, precision, device, usual);
@@ -370,7 +356,8 @@ mod tests {
         let kinds: Vec<_> = kinds.chain(older).collect();
         // Small and large tiles by turns.
         kinds.into_par_iter().enumerate().for_each(|(number, (network, precision, architecture))| {
-            let usual = [Usual { nodes: 6_000, edges: 12_000 }, Usual { nodes: 100, edges: 200 }][number % 2];
+            let (nodes, edges) = [(6_000, 12_000), (100, 200)][number % 2];
+            let usual = Size { graphs: 10, nodes, edges };
             let shape = Shape::with(network, precision, 132, usual);
             let image = compile(&options(network, shape, precision, architecture)).unwrap();
             assert!(image.starts_with(b"\x7fELF"), "{architecture}");

@@ -8,9 +8,8 @@ use super::abi;
 use super::device::CudaDevice;
 use super::error::{CudaError, OnCard, Result};
 use super::memory::{Memory, Place};
-use super::program::Usual;
 use crate::cpu::Edges;
-use crate::network::{Input, Network};
+use crate::network::{Input, Network, Reads};
 
 /// Graphs whose edges are sorted at a time.
 const GRAPHS_AT_ONCE: usize = 1024;
@@ -35,18 +34,40 @@ pub struct ResidentData {
     pub(crate) node: Features,
     pub(crate) edge: Features,
     pub(crate) edges: Edges,
-    /// Nodes and edges of each graph, largest first: how much a batch can hold.
+    /// Nodes and edges of each graph.
     node_counts: Vec<usize>,
     edge_counts: Vec<usize>,
-    graphs: usize,
 }
 
-/// The most that a batch can hold.
+/// What a batch holds, or can hold at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Capacity {
+pub(crate) struct Size {
     pub(crate) graphs: usize,
     pub(crate) nodes: usize,
     pub(crate) edges: usize,
+}
+
+impl Size {
+    /// As many graphs as a batch has, of all graphs' size on average.
+    pub(crate) fn usual(nodes: usize, edges: usize, graphs: usize, batch: usize) -> Self {
+        let batch = batch.min(graphs);
+        let of = |all: usize| (all as u128 * batch as u128 / graphs.max(1) as u128) as usize;
+        Self { graphs: batch, nodes: of(nodes), edges: of(edges) }
+    }
+
+    /// Rows that the head reads.
+    pub(crate) fn read(self, reads: Reads) -> usize {
+        match reads {
+            Reads::Graphs(_) => self.graphs,
+            Reads::Nodes => self.nodes,
+            Reads::Edges | Reads::Pairs | Reads::Products => self.edges,
+        }
+    }
+
+    /// Whether a batch of this size has room for another.
+    pub(crate) fn holds(self, other: Self) -> bool {
+        self.graphs >= other.graphs && self.nodes >= other.nodes && self.edges >= other.edges
+    }
 }
 
 impl ResidentData {
@@ -101,20 +122,7 @@ impl ResidentData {
             false => Features::default(),
         };
         stream.synchronize()?;
-        let descending = |mut counts: Vec<usize>| {
-            counts.sort_unstable_by(|a, b| b.cmp(a));
-            counts
-        };
-        Ok(Arc::new(Self {
-            memory,
-            structure,
-            node,
-            edge,
-            edges,
-            node_counts: descending(node_counts),
-            edge_counts: descending(edge_counts),
-            graphs,
-        }))
+        Ok(Arc::new(Self { memory, structure, node, edge, edges, node_counts, edge_counts }))
     }
 
     /// Whether it lies on the card, not in the computer's own memory.
@@ -128,15 +136,46 @@ impl ResidentData {
     }
 
     /// The most that a batch of so many graphs can hold: a function of data and batch size alone.
-    pub(crate) fn capacity(&self, batch: usize) -> Capacity {
-        let sum = |counts: &[usize]| counts.iter().take(batch).sum();
-        Capacity { graphs: batch.min(self.graphs), nodes: sum(&self.node_counts), edges: sum(&self.edge_counts) }
+    pub(crate) fn capacity(&self, batch: usize) -> Size {
+        self.batch_of(batch, largest)
     }
 
     /// What a batch of so many graphs usually holds: likewise.
-    pub(crate) fn usual(&self, batch: usize) -> Usual {
-        Usual::new(self.node_counts.iter().sum(), self.edge_counts.iter().sum(), self.graphs, batch)
+    pub(crate) fn usual(&self, batch: usize) -> Size {
+        Size::usual(self.node_counts.iter().sum(), self.edge_counts.iter().sum(), self.node_counts.len(), batch)
     }
+
+    /// What nearly every batch of so many graphs has room in.
+    pub(crate) fn roomy(&self, batch: usize) -> Size {
+        self.batch_of(batch, roomy)
+    }
+
+    fn batch_of(&self, batch: usize, rows: impl Fn(&[usize], usize) -> usize) -> Size {
+        let graphs = batch.min(self.node_counts.len());
+        Size { graphs, nodes: rows(&self.node_counts, graphs), edges: rows(&self.edge_counts, graphs) }
+    }
+
+    /// What a batch of these graphs holds.
+    pub(crate) fn size_of(&self, graphs: &[u32]) -> Size {
+        let sum = |counts: &[usize]| graphs.iter().map(|&graph| counts[graph as usize]).sum();
+        Size { graphs: graphs.len(), nodes: sum(&self.node_counts), edges: sum(&self.edge_counts) }
+    }
+}
+
+/// Rows of so many of the largest graphs.
+fn largest(counts: &[usize], graphs: usize) -> usize {
+    let mut counts = counts.to_vec();
+    counts.sort_unstable_by(|a, b| b.cmp(a));
+    counts.iter().take(graphs).sum()
+}
+
+/// Three standard deviations above the rows of so many graphs drawn at random, or those of the largest.
+fn roomy(counts: &[usize], graphs: usize) -> usize {
+    let all = counts.len().max(1) as f64;
+    let mean = counts.iter().map(|&count| count as f64).sum::<f64>() / all;
+    let variance = counts.iter().map(|&count| (count as f64 - mean).powi(2)).sum::<f64>() / all;
+    let graphs_drawn = graphs as f64;
+    ((graphs_drawn * mean + 3.0 * (graphs_drawn * variance).sqrt()).ceil() as usize).min(largest(counts, graphs))
 }
 
 /// Where a data set goes that takes so many bytes here, if so many are free on the card. There it takes up to twice as much, an edge being listed at both ends, and half of the
@@ -232,6 +271,21 @@ impl Lists {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nearly_every_batch_has_room_for_fewer_rows_than_the_largest_graphs_have() {
+        let counts: Vec<usize> = (0..1_000).map(|graph| 10 + graph % 21).collect();
+        let (room, most) = (roomy(&counts, 100), largest(&counts, 100));
+        // Mean 20, deviation 6: 2,000 + 3 * 60.
+        assert!((2_150..2_200).contains(&room), "{room}");
+        assert!(most > 2_800, "{most}");
+        let random = |batch: usize| (0..100).map(|i| counts[(batch * 7_919 + i * 104_729) % 1_000]).sum::<usize>();
+        assert!((0..100).filter(|&batch| random(batch) > room).count() <= 2);
+        // A batch of all graphs, and graphs that are all the same.
+        assert_eq!(roomy(&counts, 1_000), counts.iter().sum());
+        assert_eq!(roomy(&[7; 10], 4), 28);
+        assert_eq!(roomy(&[], 0), 0);
+    }
 
     #[test]
     fn data_that_leaves_no_room_for_a_network_stays_off_the_card() {

@@ -86,7 +86,6 @@ impl Buffers {
             let message = abi::Message {
                 node,
                 edge,
-                node_tiles: nodes.div_ceil(shape.rows).max(1) as i32,
                 threshold,
                 scale,
                 vectors: if additive { at::<f32>(self.flat.values, regions.message.logits[0].offset) } else { 0 },
@@ -96,6 +95,7 @@ impl Buffers {
                 dt,
                 single: i32::from(network.heads(index) == 1),
                 inverse: self.memory.zeros::<f32>(if kind == LayerKind::Gated { nodes * d } else { 0 })?,
+                ..Default::default()
             };
             let mut jobs = Vec::new();
             let mut job = |a, g, affine: Affine, rows| {

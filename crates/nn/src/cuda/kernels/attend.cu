@@ -286,8 +286,9 @@ __device__ void out_of(const Batch& b, const Attention& a, int node) {
   put(dv, a.dqkv + (size_t)node * 3 * D + 2 * D);
 }
 
-// The first `blocks` blocks take in-edges, those after them out-edges.
-extern "C" __global__ void __launch_bounds__(128) attend_backward(Batch b, Attention a, int blocks) {
+// As many blocks as nodes need take in-edges, those after them out-edges.
+extern "C" __global__ void __launch_bounds__(128) attend_backward(Batch b, Attention a) {
+  const int blocks = (b.control->nodes + 3) / 4;
   const bool sources = (int)blockIdx.x >= blocks;
   const int node = (sources ? blockIdx.x - blocks : blockIdx.x) * 4 + threadIdx.x / 32;
   if (node >= b.control->nodes) return;

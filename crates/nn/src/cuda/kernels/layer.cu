@@ -32,28 +32,30 @@ struct Half {
 
 struct Streams {
   Half node, edge;
-  int node_tiles;  // blocks for nodes; those after are for edges
+  int with_edges;  // whether edges are worked on too
   u32 threshold;   // of dropout, in 65536ths
   float scale;
 };
 
 struct Tile {
-  const Half* half;
   int number, row0, rows;
   bool edges, idle;
 };
 
-__device__ __forceinline__ Tile tile_of(const Batch& b, const Streams& s, int block) {
+// A launch is made for more rows than a batch has: blocks with work come first, `parts` for each tile of nodes and then one for each of edges, so that they have the processors
+// for themselves. Each stream has a tile even without rows: it finishes sums.
+__device__ __forceinline__ Tile tile_of(const Batch& b, bool with_edges, int parts = 1) {
+  const int nodes = tiles_of(b.control->nodes), edges = tiles_of(b.control->edges), past = (int)blockIdx.x - parts * nodes;
   Tile t;
-  t.edges = block >= s.node_tiles;
-  t.half = t.edges ? &s.edge : &s.node;
-  t.number = t.edges ? block - s.node_tiles : block;
+  t.edges = past >= 0;
+  t.number = t.edges ? past : blockIdx.x % nodes;
   t.rows = t.edges ? b.control->edges : b.control->nodes;
   t.row0 = t.number * ROWS;
-  // The first tile works even without rows: it finishes sums.
-  t.idle = t.number > 0 && t.row0 >= t.rows;
+  t.idle = t.edges && (!with_edges || past >= edges);
   return t;
 }
+
+__device__ __forceinline__ const Half& half_of(const Streams& s, const Tile& t) { return t.edges ? s.edge : s.node; }
 
 // Writes the true rows of a tile in shared memory.
 template <int N>
@@ -98,12 +100,12 @@ __device__ __forceinline__ auto joined(const Tile& t, float* y, float* to) {
 // Queries, keys and values are PARTS jobs of their own.
 extern "C" __global__ void __launch_bounds__(THREADS) project(Batch b, Streams s) {
   constexpr int N = 3 * D / PARTS;
-  const int more = (PARTS - 1) * s.node_tiles, part = min((int)blockIdx.x / s.node_tiles, PARTS - 1);
-  const Tile t = tile_of(b, s, (int)blockIdx.x >= more + s.node_tiles ? blockIdx.x - more : blockIdx.x - part * s.node_tiles);
+  const Tile t = tile_of(b, s.with_edges, PARTS);
   if (t.idle) return;
+  const int part = t.edges ? 0 : blockIdx.x / tiles_of(t.rows);
   float* y = tiles_memory();
-  const Half& h = *t.half;
-  const bool train = b.control->train, first = t.edges || part == 0;
+  const Half& h = half_of(s, t);
+  const bool train = b.control->train, first = part == 0;
   const auto begin = [&] {
     load_normalised(h.x, h.input, first && t.number == 0, t.row0, t.rows, train, y);
     if (NORM == 2 && train && first) store<D>(y, h.normal_in, t.row0, t.rows);
@@ -121,9 +123,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) project(Batch b, Streams s
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) join(Batch b, Streams s) {
-  const Tile t = tile_of(b, s, blockIdx.x);
+  const Tile t = tile_of(b, s.with_edges);
   if (t.idle) return;
-  const Half& h = *t.half;
+  const Half& h = half_of(s, t);
   float *a = tiles_memory(), *y = a + ROWS * PADDED(D);
   Weights<D, D> weights(h.output.weight);
   load<D>(h.attended, a, t.row0, t.rows);
@@ -135,9 +137,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) join(Batch b, Streams s) {
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) feed(Batch b, Streams s) {
-  const Tile t = tile_of(b, s, blockIdx.x);
+  const Tile t = tile_of(b, s.with_edges);
   if (t.idle) return;
-  const Half& h = *t.half;
+  const Half& h = half_of(s, t);
   float *y = tiles_memory(), *hidden = y + ROWS * PADDED(D);
   Weights<D, HIDDEN, HIDDEN, D> weights(h.first.weight, h.second.weight);
   const bool train = b.control->train, dropping = DROPOUT && train;
@@ -159,9 +161,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) feed(Batch b, Streams s) {
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) feed_backward(Batch b, Streams s) {
-  const Tile t = tile_of(b, s, blockIdx.x);
+  const Tile t = tile_of(b, s.with_edges);
   if (t.idle) return;
-  const Half& h = *t.half;
+  const Half& h = half_of(s, t);
   float *g = tiles_memory(), *wide = g + ROWS * PADDED(D);
   Weights<D, HIDDEN, HIDDEN, D> weights(h.second.transposed, h.first.transposed);
   load_backward(h.norm2, h.dout, h.out, t.number, t.row0, t.rows, g, wide);
@@ -187,9 +189,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) feed_backward(Batch b, Str
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) join_backward(Batch b, Streams s) {
-  const Tile t = tile_of(b, s, blockIdx.x);
+  const Tile t = tile_of(b, s.with_edges);
   if (t.idle) return;
-  const Half& h = *t.half;
+  const Half& h = half_of(s, t);
   float *g = tiles_memory(), *out = g + ROWS * PADDED(D);
   Weights<D, D> weights(h.output.transposed);
   load_backward(h.norm1, h.dmiddle, h.middle, t.number, t.row0, t.rows, g, out);
@@ -221,9 +223,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) join_backward(Batch b, Str
 
 // Writes the gradient of the layer's normalised input into `dout`, which the layer below takes as that of its output.
 extern "C" __global__ void __launch_bounds__(THREADS) project_backward(Batch b, Streams s, int first) {
-  const Tile t = tile_of(b, s, blockIdx.x);
+  const Tile t = tile_of(b, s.with_edges);
   if (t.idle) return;
-  const Half& h = *t.half;
+  const Half& h = half_of(s, t);
   float *out = tiles_memory(), *g = out + ROWS * PADDED(D);
   // What the residual and the head bring.
   const auto others = [&](int r, int p) {

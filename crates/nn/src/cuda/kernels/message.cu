@@ -32,7 +32,7 @@ struct MessageHalf {
 
 struct Message {
   MessageHalf node, edge;
-  int node_tiles;        // blocks for nodes; those after are for edges
+  int with_edges;        // whether edges are worked on too
   u32 threshold;         // of dropout, in 65536ths
   float scale;
   const float* vectors;  // [2, D] of additive attention: of sources, of targets
@@ -374,18 +374,6 @@ extern "C" __global__ void __launch_bounds__(128) message_out(Batch b, Message m
 
 // ---- On rows.
 
-__device__ __forceinline__ Tile message_tile(const Batch& b, const Message& m) {
-  Tile t;
-  t.half = nullptr;
-  t.edges = (int)blockIdx.x >= m.node_tiles;
-  t.number = t.edges ? blockIdx.x - m.node_tiles : blockIdx.x;
-  t.rows = t.edges ? b.control->edges : b.control->nodes;
-  t.row0 = t.number * ROWS;
-  // The first tile works even without rows: it finishes sums.
-  t.idle = t.number > 0 && t.row0 >= t.rows;
-  return t;
-}
-
 __device__ __forceinline__ const MessageHalf& half_of(const Message& m, const Tile& t) { return t.edges ? m.edge : m.node; }
 
 __device__ __forceinline__ float activated(float y) { return y > 0.f ? y : KIND == 2 ? __expf(y) - 1.f : 0.f; }
@@ -430,7 +418,7 @@ __device__ void activate_backward(const Batch& b, const Message& m, const Tile& 
 
 // `below` is the layer before, unless this is the first.
 extern "C" __global__ void __launch_bounds__(THREADS) message_project(Batch b, Message m, Message below, int first) {
-  const Tile t = message_tile(b, m);
+  const Tile t = tile_of(b, m.with_edges);
   if (t.idle) return;
   const MessageHalf& h = half_of(m, t);
   float *a = tiles_memory(), *out = a + ROWS * PADDED(D);
@@ -476,7 +464,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) message_project(Batch b, M
 
 // What the normalisation needs of x.
 extern "C" __global__ void __launch_bounds__(THREADS) message_measure(Batch b, Message m) {
-  const Tile t = message_tile(b, m);
+  const Tile t = tile_of(b, m.with_edges);
   if (t.idle) return;
   const MessageHalf& h = half_of(m, t);
   float* tile = tiles_memory();
@@ -486,13 +474,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) message_measure(Batch b, M
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) message_activate(Batch b, Message m) {
-  const Tile t = message_tile(b, m);
+  const Tile t = tile_of(b, m.with_edges);
   if (!t.idle) activate(b, m, t, tiles_memory());
 }
 
 // Of the last layer what the head passes back, to the stream that it reads; of others what is there.
 extern "C" __global__ void __launch_bounds__(THREADS) message_activate_backward(Batch b, Message m, const float* dsource, int stride, int of_edges, int last) {
-  const Tile t = message_tile(b, m);
+  const Tile t = tile_of(b, m.with_edges);
   if (t.idle) return;
   float *g = tiles_memory(), *y = g + ROWS * PADDED(D);
   const float* from = !last ? half_of(m, t).g : t.edges == (bool)of_edges ? dsource : nullptr;
@@ -508,7 +496,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) message_activate_backward(
 #if KIND > 1
 // The gradient of x.
 extern "C" __global__ void __launch_bounds__(THREADS) message_unnormalise(Batch b, Message m) {
-  const Tile t = message_tile(b, m);
+  const Tile t = tile_of(b, m.with_edges);
   if (t.idle) return;
   const MessageHalf& h = half_of(m, t);
   float *g = tiles_memory(), *other = g + ROWS * PADDED(D);
@@ -518,7 +506,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) message_unnormalise(Batch 
 #endif
 
 extern "C" __global__ void __launch_bounds__(THREADS) message_project_backward(Batch b, Message m, Message below, int first) {
-  const Tile t = message_tile(b, m);
+  const Tile t = tile_of(b, m.with_edges);
   if (t.idle) return;
   const MessageHalf& h = half_of(m, t);
   float *out = tiles_memory(), *a = out + ROWS * PADDED(D);

@@ -15,8 +15,13 @@ const VECTOR_SLICES: u32 = 8;
 
 impl Launches {
     /// A warp per node.
-    fn nodes(&self, b: &Buffers) -> (u32, u32, u32) {
-        ((b.capacity.nodes as u32).div_ceil(4).max(1), 1, 1)
+    fn nodes(&self) -> (u32, u32, u32) {
+        ((self.size.nodes as u32).div_ceil(4).max(1), 1, 1)
+    }
+
+    /// A layer, of which edges may not be worked on.
+    fn of(&self, message: abi::Message, edges: bool) -> abi::Message {
+        abi::Message { with_edges: self.with_edges(edges), ..message }
     }
 
     /// Whether a layer begins with a projection, which activates what the layer below left.
@@ -35,7 +40,7 @@ impl Launches {
             if !self.projects_first() || index == last {
                 // In inference nobody may read the last layer's edges.
                 let edges = train || index < last || self.network.last_edges_read();
-                let (grid, m) = (self.grid(b, edges), layer.message);
+                let (grid, m) = (self.grid(edges), self.of(layer.message, edges));
                 let Self { stream, program, shared, .. } = self;
                 launch!(stream, program, "message_activate", grid, self.threads(), shared.read, b.batch, m)?;
                 self.read_message(b, &m, index)?;
@@ -46,7 +51,8 @@ impl Launches {
 
     fn message(&self, b: &Buffers, m: abi::Message, below: Option<&abi::Message>, train: bool) -> Result<()> {
         let Self { stream, program, shared, .. } = self;
-        let (grid, nodes, threads) = (self.grid(b, true), self.nodes(b), self.threads());
+        let (grid, nodes, threads) = (self.grid(true), self.nodes(), self.threads());
+        let m = self.of(m, true);
         let (lower, first) = (below.copied().unwrap_or_default(), i32::from(below.is_none()));
         let measured = train && self.network.norm == Norm::Batch;
         if self.projects_first() {
@@ -69,7 +75,7 @@ impl Launches {
         }
         let shape = self.program.shape;
         let edges = self.network.reads == Reads::Edges;
-        let (out, rows) = if edges { (m.edge.out, b.capacity.edges) } else { (m.node.out, b.capacity.nodes) };
+        let (out, rows) = if edges { (m.edge.out, self.size.edges) } else { (m.node.out, self.size.nodes) };
         let column = if self.network.jump == Jump::Concat { index * shape.d } else { 0 } as i32;
         let add = i32::from(self.network.jump == Jump::Sum && index > 0);
         // It is normalised already.
@@ -78,7 +84,7 @@ impl Launches {
             self.stream,
             self.program,
             "read_rows",
-            (rows.div_ceil(shape.rows).max(1) as u32, 1, 1),
+            (self.tiles(rows), 1, 1),
             self.threads(),
             self.shared.read,
             b.batch,
@@ -110,10 +116,10 @@ impl Launches {
 
     fn message_backward(&self, b: &Buffers, index: usize) -> Result<()> {
         let Self { stream, program, shared, network, .. } = self;
-        let m = b.messages[index].message;
         let last = index + 1 == b.messages.len();
         let edges = !last || network.last_edges_read();
-        let (grid, nodes, threads) = (self.grid(b, edges), self.nodes(b), self.threads());
+        let m = self.of(b.messages[index].message, edges);
+        let (grid, nodes, threads) = (self.grid(edges), self.nodes(), self.threads());
         if last || !self.projects_first() {
             self.activate_backward(b, m, last, edges)?;
         }
@@ -127,7 +133,7 @@ impl Launches {
         }
         let below = index.checked_sub(1).map(|below| b.messages[below].message);
         let (lower, first) = (below.unwrap_or_default(), i32::from(below.is_none()));
-        let back = self.grid(b, true);
+        let (back, m) = (self.grid(true), self.of(m, true));
         launch!(stream, program, "message_project_backward", back, threads, shared.message, b.batch, m, lower, first)?;
         if !self.projects_first() {
             launch!(stream, program, "message_return", nodes, (128, 1, 1), 0, b.batch, m)?;
@@ -141,7 +147,7 @@ impl Launches {
         let column = if network.jump == Jump::Concat { (network.layers - 1) * program.shape.d } else { 0 };
         let of_edges = i32::from(network.reads == Reads::Edges);
         let (dsource, stride) = (at::<f32>(b.dsource, column), source_width(network) as i32);
-        let (grid, threads) = (self.grid(b, edges), self.threads());
+        let (grid, threads) = (self.grid(edges), self.threads());
         let last = i32::from(last);
         launch!(
             stream,
