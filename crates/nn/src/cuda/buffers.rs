@@ -354,7 +354,7 @@ impl Buffers {
             dgamma: self.gradient(affine.weight),
             dbeta: self.gradient(affine.bias),
             running: place.map_or(0, |place| at::<f32>(self.flat.running, place * 2 * d)),
-            stats: if place.is_some() { self.memory.zeros::<f32>(4 * d)? } else { 0 },
+            stats: if place.is_some() { self.memory.zeros::<f32>(6 * d)? } else { 0 },
             moments: if place.is_some() { self.memory.zeros::<f32>(items * 2 * d)? } else { 0 },
             sums: self.memory.zeros::<f32>(items * 2 * d)?,
             tiles: tiles as i32,

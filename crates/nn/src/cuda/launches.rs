@@ -111,6 +111,9 @@ impl Launches {
         if matches!(network.kind, LayerKind::AdditiveAttention | LayerKind::Gated) {
             needs.push(("message_unnormalise", shared.join));
         }
+        if network.kind == LayerKind::Gated {
+            needs.push(("message_gate", shared.join));
+        }
         for (name, bytes) in needs {
             // Some bytes are taken by arrays of fixed size.
             if bytes + (32 << 10) > limit {

@@ -46,7 +46,7 @@ struct Site {
   float* dgamma;
   float* dbeta;
   float* running;  // mean, variance
-  float* stats;    // mean, 1/deviation, scale, shift; null where statistics are not those of a batch
+  float* stats;    // mean, 1/deviation, scale, shift, and going back means of dy and of dy * normalised where asked for; null where statistics are not those of a batch
   float* moments;  // per tile, then per group of tiles: mean and sum of squared deviations of every channel
   float* sums;     // likewise, going back: sums of dy and of dy * normalised
   int tiles;       // the most that there can be

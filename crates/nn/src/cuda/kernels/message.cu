@@ -3,9 +3,10 @@
 //
 //   convolution:         gather m; project x = m W + b; activate
 //   additive attention:  project z = h W, and logits; attend x; measure x
-//   gated:               project A, B, D, E = h W + b and C = e W + b; gate x and the edges' gates; measure both
+//   gated:               project A, B, D, E = h W + b; gates = e W + b + D of the source + E of the target, and measure them; gather x; measure x
 //
 // Where a layer begins with a projection, it first activates what the layer below left; `activate` is then for the last one. Likewise going back.
+// Of a gated layer's edges there are many more than the caches hold: what can be computed again is not written, and what follows on it is done while it is there.
 
 #if KIND > 0
 
@@ -19,7 +20,7 @@ struct MessageHalf {
   float* out;         // [rows, D] the layer's output
   // Going back.
   float* g;           // gradient of the output, then of the input
-  float* dy;          // of the normalised x
+  float* dy;          // of the normalised x; null where it is computed again, from g
   float* dx;          // of x
   float* dprojected;  // like `projected`
   const float* jump;  // what the head's gradient adds to the layer's input, or null
@@ -43,6 +44,9 @@ struct Message {
   int single;            // whether all channels are one head
   float* inverse;        // [nodes, D] of gated layers
 };
+
+__device__ __forceinline__ float activated(float y) { return y > 0.f ? y : KIND == 2 ? __expf(y) - 1.f : 0.f; }
+__device__ __forceinline__ float slope(float y) { return y > 0.f ? 1.f : KIND == 2 ? __expf(y) : 0.f; }
 
 // ---- Along edges, a warp per node.
 
@@ -269,29 +273,25 @@ extern "C" __global__ void __launch_bounds__(128) message_forward(Batch b, Messa
   const int node = own_node();
   if (node >= b.control->nodes) return;
   const float* terms = m.node.projected;
-  const Lane own = term(terms, node, 3);
   Lane sent = nothing(), sum = nothing();
   const int to = b.in_start[node + 1];
   for (int e = b.in_start[node]; e < to; e += EDGES_AT_ONCE) {
-    Lane gate[EDGES_AT_ONCE], other[EDGES_AT_ONCE], message[EDGES_AT_ONCE];
+    Lane gate[EDGES_AT_ONCE], message[EDGES_AT_ONCE];
 #pragma unroll
     for (int i = 0; i < EDGES_AT_ONCE; i++) {
-      const int edge = min(e + i, to - 1), source = b.source[edge];
+      const int edge = min(e + i, to - 1);
       gate[i] = lane_of(m.edge.x + (size_t)edge * D);
-      other[i] = term(terms, source, 2);
-      message[i] = term(terms, source, 1);
+      message[i] = term(terms, b.source[edge], 1);
     }
 #pragma unroll
     for (int i = 0; i < EDGES_AT_ONCE; i++) {
       if (e + i >= to) break;
 #pragma unroll
       for (int j = 0; j < PER_LANE; j++) {
-        gate[i].v[j] += other[i].v[j] + own.v[j];
         const float open = sigmoid(gate[i].v[j]);
         sent.v[j] += open * message[i].v[j];
         sum.v[j] += open;
       }
-      put(gate[i], m.edge.x + (size_t)(e + i) * D);
     }
   }
   Lane x = term(terms, node, 0);
@@ -304,13 +304,39 @@ extern "C" __global__ void __launch_bounds__(128) message_forward(Batch b, Messa
   put(x, m.node.x + (size_t)node * D);
 }
 
-// Over a node's in-edges: gradients of the gates, and of A and E. Where nothing reads the layer's edges, there is no `m.edge.dy`.
+#if NORM == 1
+// What a batch normalisation's way back needs, per channel.
+struct Channels {
+  Lane mean, inverse, scale, shift, mean_dy, mean_dyx;
+};
+
+__device__ __forceinline__ Channels channels_of(const Site& site) { return {lane_of(STAT(0)), lane_of(STAT(1)), lane_of(STAT(2)), lane_of(STAT(3)), lane_of(STAT(4)), lane_of(STAT(5))}; }
+
+// The gradient of x, from that of the activated x.
+__device__ __forceinline__ Lane unnormalised(const Channels& of, const Lane& g, const Lane& x) {
+  Lane dx;
+#pragma unroll
+  for (int j = 0; j < PER_LANE; j++) {
+    const float dy = g.v[j] * slope(x.v[j] * of.scale.v[j] + of.shift.v[j]);
+    dx.v[j] = of.scale.v[j] * (dy - of.mean_dy.v[j] - (x.v[j] - of.mean.v[j]) * of.inverse.v[j] * of.mean_dyx.v[j]);
+  }
+  return dx;
+}
+#endif
+
+// Over a node's in-edges: gradients of the gates, and of A and E.
 extern "C" __global__ void __launch_bounds__(128) message_into(Batch b, Message m) {
   const int node = own_node();
   if (node >= b.control->nodes) return;
   const float* terms = m.node.projected;
   const Lane dx = lane_of(m.node.dx + (size_t)node * D), inverse = lane_of(m.inverse + (size_t)node * D);
   const Lane x = lane_of(m.node.x + (size_t)node * D), own = term(terms, node, 0);
+#if NORM == 1
+  const Channels channels = channels_of(m.edge.norm);
+  const float* above = m.edge.g;
+#else
+  const float* above = m.edge.dx;
+#endif
   Lane sum = nothing();
   const int to = b.in_start[node + 1];
   for (int e = b.in_start[node]; e < to; e += EDGES_AT_ONCE) {
@@ -320,11 +346,14 @@ extern "C" __global__ void __launch_bounds__(128) message_into(Batch b, Message 
       const int edge = min(e + i, to - 1);
       gate[i] = lane_of(m.edge.x + (size_t)edge * D);
       message[i] = term(terms, b.source[edge], 1);
-      dgate[i] = m.edge.dy ? lane_of(m.edge.dx + (size_t)edge * D) : nothing();
+      dgate[i] = m.with_edges ? lane_of(above + (size_t)edge * D) : nothing();
     }
 #pragma unroll
     for (int i = 0; i < EDGES_AT_ONCE; i++) {
       if (e + i >= to) break;
+#if NORM == 1
+      if (m.with_edges) dgate[i] = unnormalised(channels, dgate[i], gate[i]);
+#endif
 #pragma unroll
       for (int j = 0; j < PER_LANE; j++) {
         const float open = sigmoid(gate[i].v[j]);
@@ -376,9 +405,6 @@ extern "C" __global__ void __launch_bounds__(128) message_out(Batch b, Message m
 
 __device__ __forceinline__ const MessageHalf& half_of(const Message& m, const Tile& t) { return t.edges ? m.edge : m.node; }
 
-__device__ __forceinline__ float activated(float y) { return y > 0.f ? y : KIND == 2 ? __expf(y) - 1.f : 0.f; }
-__device__ __forceinline__ float slope(float y) { return y > 0.f ? 1.f : KIND == 2 ? __expf(y) : 0.f; }
-
 // A layer's output, into a tile and into device memory.
 __device__ void activate(const Batch& b, const Message& m, const Tile& t, float* y) {
   const MessageHalf& h = half_of(m, t);
@@ -410,7 +436,9 @@ __device__ void activate_backward(const Batch& b, const Message& m, const Tile& 
     float v = g[r * PADDED(D) + p];
     if (DROPOUT) v *= kept_stream(key, row, p, m.threshold, m.scale);
     h.g[place] = v;
-    h.dy[place] = y[r * PADDED(D) + p] = v * slope(y[r * PADDED(D) + p]);
+    v *= slope(y[r * PADDED(D) + p]);
+    y[r * PADDED(D) + p] = v;
+    if (h.dy) h.dy[place] = v;
   }
   __syncthreads();
   if (NORM == 1) add_gradient_sums(h.norm, y, h.x, t.number, t.row0, t.rows);
@@ -427,14 +455,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) message_project(Batch b, M
     else if (first) load<D>(h.h, a, t.row0, t.rows);
     else activate(b, below, t, a);
   };
-#if KIND == 3
-  if (t.edges) {
-    Weights<D, D> weights(h.linear.weight);
-    begin();
-    weights.product<D, D>(a, bias_of(h.linear), [&](int r, int p, float2 v, float2 bias) { put_row<D>(h.x, t, r, p, make_float2(v.x + bias.x, v.y + bias.y)); });
-    return;
-  }
-#endif
   Weights<D, PROJECTED> weights(h.linear.weight);
   begin();
 #if KIND == 3
@@ -462,7 +482,35 @@ extern "C" __global__ void __launch_bounds__(THREADS) message_project(Batch b, M
 #endif
 }
 
-// What the normalisation needs of x.
+#if KIND == 3
+// The edges' gates, and what the normalisation needs of them. `message_project` has done the nodes.
+extern "C" __global__ void __launch_bounds__(THREADS) message_gate(Batch b, Message m, Message below, int first) {
+  const Tile t = tile_of(b, true, 0);
+  if (t.idle) return;
+  const MessageHalf& h = m.edge;
+  float *a = tiles_memory(), *gate = a + ROWS * PADDED(D);
+  Weights<D, D> weights(h.linear.weight);
+  if (first) load<D>(h.h, a, t.row0, t.rows);
+  else activate(b, below, t, a);
+  // What both ends bring.
+  const auto ends = [&](int r, int p) {
+    float2 sum = *(const float2*)(h.linear.bias + p);
+    const int edge = t.row0 + r;
+    if (edge < t.rows) {
+      const float2 from = *(const float2*)(m.node.projected + ((size_t)b.source[edge] * 4 + 2) * D + p);
+      const float2 to = *(const float2*)(m.node.projected + ((size_t)b.target[edge] * 4 + 3) * D + p);
+      sum = make_float2(sum.x + from.x + to.x, sum.y + from.y + to.y);
+    }
+    return sum;
+  };
+  weights.product<D, D>(a, ends, [&](int r, int p, float2 v, float2 other) { *(float2*)(gate + r * PADDED(D) + p) = make_float2(v.x + other.x, v.y + other.y); });
+  __syncthreads();
+  store<D>(gate, h.x, t.row0, t.rows);
+  add_statistics(h.norm, gate, t.number, t.row0, t.rows, b.control->train);
+}
+#endif
+
+// What the normalisation needs of the nodes' x.
 extern "C" __global__ void __launch_bounds__(THREADS) message_measure(Batch b, Message m) {
   const Tile t = tile_of(b, m.with_edges);
   if (t.idle) return;
@@ -494,8 +542,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) message_activate_backward(
 }
 
 #if KIND > 1
-// The gradient of x.
+// The gradient of x. That of edges' gates is found by `message_into`, where it needs no more than means over the batch, which one block more finds.
 extern "C" __global__ void __launch_bounds__(THREADS) message_unnormalise(Batch b, Message m) {
+  if (KIND == 3 && NORM == 1 && blockIdx.x + 1 == gridDim.x) {
+    settle_means(m.edge.norm, b.control->edges);
+    return;
+  }
   const Tile t = tile_of(b, m.with_edges);
   if (t.idle) return;
   const MessageHalf& h = half_of(m, t);

@@ -140,6 +140,17 @@ extern "C" __global__ void __launch_bounds__(THREADS) settle_gradients(Batch b, 
   }
 }
 
+// What the way back through a normalisation needs, for kernels that do not work on tiles.
+__device__ void settle_means(const Site& site, int rows) {
+  __shared__ float2 sums[D];
+  merge_sums(items_of(site, site.sums, rows), sums);
+  const float each = 1.f / max(rows, 1);
+  if (threadIdx.x < D) {
+    STAT(4)[threadIdx.x] = sums[threadIdx.x].x * each;
+    STAT(5)[threadIdx.x] = sums[threadIdx.x].y * each;
+  }
+}
+
 // Mean and 1/deviation of a row in shared memory, in all lanes of the warp.
 __device__ __forceinline__ float2 row_statistics(const float* row) {
   const int lane = threadIdx.x % 32;

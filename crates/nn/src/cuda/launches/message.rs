@@ -24,6 +24,11 @@ impl Launches {
         abi::Message { with_edges: self.with_edges(edges), ..message }
     }
 
+    /// Whether edges' gradients go back through the normalisation one by one, not by tiles.
+    fn edge_by_edge(&self) -> bool {
+        self.network.kind == LayerKind::Gated && self.network.norm == Norm::Batch
+    }
+
     /// Whether a layer begins with a projection, which activates what the layer below left.
     fn projects_first(&self) -> bool {
         !matches!(self.network.kind, LayerKind::Convolution | LayerKind::Averaging)
@@ -51,12 +56,15 @@ impl Launches {
 
     fn message(&self, b: &Buffers, m: abi::Message, below: Option<&abi::Message>, train: bool) -> Result<()> {
         let Self { stream, program, shared, .. } = self;
-        let (grid, nodes, threads) = (self.grid(true), self.nodes(), self.threads());
-        let m = self.of(m, true);
+        let (grid, nodes, threads) = (self.grid(false), self.nodes(), self.threads());
         let (lower, first) = (below.copied().unwrap_or_default(), i32::from(below.is_none()));
         let measured = train && self.network.norm == Norm::Batch;
         if self.projects_first() {
             launch!(stream, program, "message_project", grid, threads, shared.join, b.batch, m, lower, first)?;
+            if self.network.kind == LayerKind::Gated {
+                let edges = (self.tiles(self.size.edges), 1, 1);
+                launch!(stream, program, "message_gate", edges, threads, shared.join, b.batch, m, lower, first)?;
+            }
             launch!(stream, program, "message_forward", nodes, (128, 1, 1), 0, b.batch, m)?;
             if measured {
                 launch!(stream, program, "message_measure", grid, threads, shared.read, b.batch, m)?;
@@ -119,7 +127,7 @@ impl Launches {
         let last = index + 1 == b.messages.len();
         let edges = !last || network.last_edges_read();
         let m = self.of(b.messages[index].message, edges);
-        let (grid, nodes, threads) = (self.grid(edges), self.nodes(), self.threads());
+        let (nodes, threads) = (self.nodes(), self.threads());
         if last || !self.projects_first() {
             self.activate_backward(b, m, last, edges)?;
         }
@@ -127,7 +135,10 @@ impl Launches {
             self.merge(b, [m.node.norm, m.edge.norm], true)?;
         }
         if self.projects_first() {
-            launch!(stream, program, "message_unnormalise", grid, threads, shared.join, b.batch, m)?;
+            let by_tiles = edges && !self.edge_by_edge();
+            let (tiles, mut grid) = (self.of(m, by_tiles), self.grid(by_tiles));
+            grid.0 += u32::from(self.edge_by_edge());
+            launch!(stream, program, "message_unnormalise", grid, threads, shared.join, b.batch, tiles)?;
             launch!(stream, program, "message_into", nodes, (128, 1, 1), 0, b.batch, m)?;
             launch!(stream, program, "message_out", nodes, (128, 1, 1), 0, b.batch, m)?;
         }
