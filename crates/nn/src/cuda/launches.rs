@@ -24,7 +24,7 @@ const PLAIN: u32 = 256;
 const INPUT_SLICES: u32 = 8;
 
 /// Kernels and the streams they run on.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Launches {
     stream: Arc<CudaStream>,
     side: Arc<CudaStream>,
@@ -126,14 +126,7 @@ impl Launches {
 
     /// The same launches for other sizes of batches.
     pub(crate) fn for_size(&self, size: Size) -> Self {
-        Self {
-            network: self.network.clone(),
-            stream: Arc::clone(&self.stream),
-            side: Arc::clone(&self.side),
-            program: Arc::clone(&self.program),
-            size,
-            ..*self
-        }
+        Self { size, ..self.clone() }
     }
 
     fn edge_rows(&self) -> usize {
