@@ -15,6 +15,7 @@
 //!
 //! In CSV an empty cell is a missing value, and a list is written with blanks: `3 17 52`.
 
+mod ids;
 mod mapping;
 mod pairs;
 mod read;

@@ -1,0 +1,228 @@
+//! Which rows of the tables belong together: graphs and nodes by their ids, edges by their ends.
+
+use std::collections::HashMap;
+
+use super::mapping::TableMapping;
+use super::table::{Kind, Table};
+use crate::error::{DataError, Result};
+
+/// The value of an id cell.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Id {
+    Number(i64),
+    Word(String),
+}
+
+impl std::fmt::Display for Id {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Id::Number(number) => number.fmt(f),
+            Id::Word(word) => word.fmt(f),
+        }
+    }
+}
+
+fn read_ids(table: &Table, column: usize) -> Result<Vec<Id>> {
+    let column = &table.columns[column];
+    let numeric = column.kind() == Kind::Integer;
+    (0..table.rows)
+        .map(|row| {
+            let missing = || DataError::row(&table.path, row + 1, &column.name, "the cell is empty");
+            if numeric {
+                let wrong = |m| DataError::row(&table.path, row + 1, &column.name, m);
+                column.integer(row).map_err(wrong)?.map(Id::Number).ok_or_else(missing)
+            } else {
+                column.text(row).map(Id::Word).ok_or_else(missing)
+            }
+        })
+        .collect()
+}
+
+/// Rows of a table sorted by graph, stable.
+pub(super) struct ByGraph {
+    pub(super) rows: Vec<usize>,
+    offsets: Vec<usize>,
+}
+
+impl ByGraph {
+    fn new(graph_of: &[usize], graphs: usize) -> Self {
+        let mut offsets = vec![0; graphs + 1];
+        graph_of.iter().for_each(|&g| offsets[g + 1] += 1);
+        for g in 0..graphs {
+            offsets[g + 1] += offsets[g];
+        }
+        let mut next = offsets.clone();
+        let mut rows = vec![0; graph_of.len()];
+        for (row, &g) in graph_of.iter().enumerate() {
+            rows[next[g]] = row;
+            next[g] += 1;
+        }
+        Self { rows, offsets }
+    }
+
+    pub(super) fn range(&self, graph: usize) -> std::ops::Range<usize> {
+        self.offsets[graph]..self.offsets[graph + 1]
+    }
+}
+
+/// Which graph each row belongs to, and the edges in the graphs' own numbering.
+pub(super) struct Ids {
+    pub(super) graphs: usize,
+    pub(super) graph_rows: Vec<usize>,
+    pub(super) nodes: ByGraph,
+    pub(super) edges: ByGraph,
+    pub(super) src: Vec<u32>,
+    pub(super) dst: Vec<u32>,
+    /// Columns that are ids, not features.
+    pub(super) node_columns: Vec<usize>,
+    pub(super) edge_columns: Vec<usize>,
+}
+
+impl Ids {
+    pub(super) fn new(nodes: &Table, edges: &Table, graphs: Option<&Table>, mapping: &TableMapping) -> Result<Self> {
+        let graph_column = |table| mapping.find(mapping.graph.as_ref(), table, &["graph"]);
+        let node_graph = graph_column(nodes);
+        let edge_graph = graph_column(edges);
+        let node_id = mapping.find(mapping.node.as_ref(), nodes, &["node", "id"]);
+        let end = |named: &Option<String>, defaults: &[&str], what: &str| {
+            mapping.find(named.as_ref(), edges, defaults).ok_or_else(|| {
+                let found: Vec<_> = edges.names().collect();
+                DataError::file(
+                    &edges.path,
+                    format!("no column for the edges' {what} among `{}`; name it with --{what}", found.join("`, `")),
+                )
+            })
+        };
+        let src = end(&mapping.src, &["src", "source", "from"], "src")?;
+        let dst = end(&mapping.dst, &["dst", "destination", "to", "target"], "dst")?;
+
+        // The graphs: listed in their own table, or in order of appearance among the nodes, or just one.
+        let mut known: HashMap<Id, usize> = HashMap::new();
+        let listed = graphs.map(|table| {
+            let column =
+                graph_column(table).ok_or_else(|| DataError::file(&table.path, "there is no column `graph`"))?;
+            for (row, id) in read_ids(table, column)?.into_iter().enumerate() {
+                let text = id.to_string();
+                if known.insert(id, row).is_some() {
+                    return Err(DataError::row(&table.path, row + 1, "graph", format!("graph {text} is listed twice")));
+                }
+            }
+            Ok(table.rows)
+        });
+        let listed = listed.transpose()?;
+        let single = || match listed {
+            Some(rows) if rows != 1 => {
+                Err(DataError::file(&nodes.path, format!("there are {rows} graphs, but no column `graph`")))
+            }
+            _ => Ok(vec![0; nodes.rows]),
+        };
+        let node_of: Vec<usize> = match node_graph {
+            None => single()?,
+            Some(column) => graph_indices(nodes, column, &mut known, listed.is_none())?,
+        };
+        let count = listed.unwrap_or_else(|| if node_graph.is_some() { known.len() } else { 1 });
+
+        let by_graph = ByGraph::new(&node_of, count);
+        let mut place = vec![0u32; nodes.rows];
+        for graph in 0..count {
+            let range = by_graph.range(graph);
+            u32::try_from(range.len())
+                .map_err(|_| DataError::file(&nodes.path, "a graph has more nodes than 32 bits count"))?;
+            by_graph.rows[range].iter().enumerate().for_each(|(at, &row)| place[row] = at as u32);
+        }
+        // A node's key: its graph (where edges name theirs) and its id.
+        let local = edge_graph.is_some() || count == 1;
+        let names = match node_id {
+            Some(column) => read_ids(nodes, column)?,
+            None => {
+                (0..nodes.rows).map(|row| Id::Number(if local { i64::from(place[row]) } else { row as i64 })).collect()
+            }
+        };
+        let mut node_at: HashMap<(usize, Id), usize> = HashMap::with_capacity(nodes.rows);
+        for (row, id) in names.into_iter().enumerate() {
+            let text = id.to_string();
+            if node_at.insert((if local { node_of[row] } else { 0 }, id), row).is_some() {
+                let column = node_id.map_or("node", |at| nodes.columns[at].name.as_str());
+                return Err(DataError::row(&nodes.path, row + 1, column, format!("node {text} is listed twice")));
+            }
+        }
+        let edge_of: Vec<usize> = match edge_graph {
+            Some(column) => graph_indices(edges, column, &mut known, false)?,
+            None => vec![0; edges.rows],
+        };
+        let resolve = |column: usize| -> Result<Vec<usize>> {
+            let ids = read_ids(edges, column)?.into_iter().enumerate();
+            ids.map(|(row, id)| {
+                let text = id.to_string();
+                node_at.get(&(if local { edge_of[row] } else { 0 }, id)).copied().ok_or_else(|| {
+                    DataError::row(
+                        &edges.path,
+                        row + 1,
+                        &edges.columns[column].name,
+                        format!("there is no node {text}"),
+                    )
+                })
+            })
+            .collect()
+        };
+        let (mut sources, mut targets) = (resolve(src)?, resolve(dst)?);
+        let mut rows: Vec<usize> = (0..edges.rows).collect();
+        if mapping.undirected {
+            for row in 0..edges.rows {
+                if sources[row] != targets[row] {
+                    let (s, d) = (sources[row], targets[row]);
+                    sources.push(d);
+                    targets.push(s);
+                    rows.push(row);
+                }
+            }
+        }
+        let mut edge_graphs = Vec::with_capacity(rows.len());
+        for (at, &row) in rows.iter().enumerate() {
+            let (a, b) = (node_of[sources[at]], node_of[targets[at]]);
+            if a != b {
+                return Err(DataError::row(
+                    &edges.path,
+                    row + 1,
+                    &edges.columns[dst].name,
+                    "its ends lie in two different graphs",
+                ));
+            }
+            edge_graphs.push(a);
+        }
+        let sorted = ByGraph::new(&edge_graphs, count);
+        let pick = |ends: &[usize]| sorted.rows.iter().map(|&at| place[ends[at]]).collect();
+        Ok(Self {
+            graphs: count,
+            graph_rows: (0..count).collect(),
+            src: pick(&sources),
+            dst: pick(&targets),
+            nodes: by_graph,
+            edges: ByGraph { rows: sorted.rows.iter().map(|&at| rows[at]).collect(), offsets: sorted.offsets },
+            node_columns: [node_graph, node_id].into_iter().flatten().collect(),
+            edge_columns: [edge_graph, Some(src), Some(dst)].into_iter().flatten().collect(),
+        })
+    }
+}
+
+/// The position of each row's graph; new ones are added if `grow`.
+fn graph_indices(table: &Table, column: usize, known: &mut HashMap<Id, usize>, grow: bool) -> Result<Vec<usize>> {
+    let ids = read_ids(table, column)?.into_iter().enumerate();
+    ids.map(|(row, id)| {
+        let next = known.len();
+        match known.get(&id) {
+            Some(&graph) => Ok(graph),
+            None if grow => {
+                known.insert(id, next);
+                Ok(next)
+            }
+            None => Err(DataError::row(
+                &table.path,
+                row + 1,
+                &table.columns[column].name,
+                format!("there is no graph {id}"),
+            )),
+        }
+    })
+    .collect()
+}
