@@ -9,9 +9,9 @@ use gt_models::Config;
 
 use crate::checkpoint;
 use crate::error::{Result, TrainError};
+use crate::outcome::EpochRecord;
 use crate::report::Report;
 use crate::tensorboard;
-use crate::training::EpochRecord;
 
 /// A directory that this process alone writes to.
 #[derive(Debug)]

@@ -22,7 +22,7 @@ use gt_data::write_bytes;
 
 use crate::error::{Result, TrainError};
 use crate::metrics::Metric;
-use crate::training::EpochRecord;
+use crate::outcome::EpochRecord;
 
 const PREFIX: &str = "events.out.tfevents.";
 /// Tells our files from those that somebody else's program may have put there.

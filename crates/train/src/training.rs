@@ -21,77 +21,12 @@ use crate::card::{Card, UnderWay};
 use crate::checkpoint::{self, Files, Writer};
 use crate::error::{Result, TrainError};
 use crate::evaluate::{Collected, Scores, collect};
+use crate::outcome::{Best, EpochRecord, Observer, Outcome, Stop};
 use crate::resume;
 use crate::run::RunDirectory;
 use crate::schedule::ScheduleState;
 use crate::task::{Part, Task};
 use crate::tensorboard::EventFile;
-
-/// One epoch, as `metrics.jsonl` has it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct EpochRecord {
-    /// From 1.
-    pub epoch: usize,
-    /// Learning rate.
-    pub lr: f64,
-    /// Training part, as the steps saw it.
-    pub train: Scores,
-    /// Validation part.
-    pub val: Scores,
-    /// Test part, where there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub test: Option<Scores>,
-    /// Seconds of the steps.
-    pub train_seconds: f64,
-    /// Seconds of everything.
-    pub seconds: f64,
-    /// When it ended, in seconds since 1970.
-    #[serde(default)]
-    pub time: f64,
-}
-
-/// Why a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Stop {
-    /// The learning rate fell below its limit.
-    MinLr,
-    /// All epochs are done.
-    Epochs,
-    /// The time is up.
-    Hours,
-    /// No better validation loss for too long.
-    EarlyStop,
-    /// It was told to; it can be resumed.
-    Interrupted,
-}
-
-impl Stop {
-    /// For people.
-    pub fn sentence(self) -> &'static str {
-        match self {
-            Stop::MinLr => "Finished: the learning rate fell below its limit.",
-            Stop::Epochs => "Finished: all epochs are done.",
-            Stop::Hours => "Finished: the time is up.",
-            Stop::EarlyStop => "Finished: the validation loss did not improve for too long.",
-            Stop::Interrupted => "Interrupted; the run can be resumed.",
-        }
-    }
-}
-
-/// The epoch with the best validation loss.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Best {
-    /// From 1.
-    pub epoch: usize,
-    /// Training part, evaluated after training.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub train: Option<Scores>,
-    /// Validation part.
-    pub val: Scores,
-    /// Test part.
-    pub test: Option<Scores>,
-}
 
 /// How far a run has come, beside its weights and moments.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -113,39 +48,6 @@ struct State {
     data: String,
     /// Instruction set or card of the last sitting.
     by: String,
-}
-
-/// What a run ended with.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// Why it ended.
-    pub stop: Stop,
-    /// Epochs in all.
-    pub epochs: usize,
-    /// Seconds in all sittings.
-    pub seconds: f64,
-    /// The last model on all parts, evaluated after training.
-    pub last: Vec<(Part, Scores)>,
-    /// The model with the best validation loss.
-    pub best: Option<Best>,
-    /// SHA-256 of the last weights.
-    pub weights: String,
-    /// The card that computed, if one did.
-    pub card: Option<String>,
-    /// What the last model, or that of the last whole epoch of an interrupted sitting, predicts for the part that is reported.
-    pub(crate) predictions: Option<(Part, Collected)>,
-}
-
-/// Told what happens.
-pub trait Observer {
-    /// An epoch begins, or goes on.
-    fn begin(&mut self, _epoch: usize, _lr: f64) {}
-    /// A batch is done.
-    fn batch(&mut self, _epoch: usize, _done: usize, _all: usize, _loss: f64) {}
-    /// An epoch is done.
-    fn epoch(&mut self, _record: &EpochRecord) {}
-    /// Something that a person should know.
-    fn note(&mut self, _text: &str) {}
 }
 
 /// A run: everything that it needs and where it stands.
@@ -453,7 +355,6 @@ impl<'a> Training<'a> {
 
     /// Validation, test, schedule, best model.
     fn finish_epoch(&mut self, lr: f64, start: Instant, train_seconds: f64, observer: &mut dyn Observer) -> Result<()> {
-        let Config { train, schedule, .. } = self.config;
         // While a card goes through a part, the one before is scored here.
         let under_way = self.begin(Part::Val)?;
         let trained = self.collected.scores(self.task);
@@ -490,20 +391,24 @@ impl<'a> Training<'a> {
         self.run.add_metrics(&line)?;
         self.events.iter().try_for_each(|events| events.add(&record))?;
         observer.epoch(&record);
-        let too_small = self.state.schedule.finish_epoch(schedule, loss);
+        let too_small = self.state.schedule.finish_epoch(&self.config.schedule, loss);
+        self.state.stop = self.reason_to_end(too_small);
+        Ok(())
+    }
+
+    /// Why the epoch that has just ended is the last one, if it is.
+    fn reason_to_end(&self, rate_is_too_small: bool) -> Option<Stop> {
+        let train = &self.config.train;
         let since_best = self.state.epoch - self.state.best.as_ref().map_or(0, |best| best.epoch);
-        self.state.stop = if too_small {
+        if rate_is_too_small {
             Some(Stop::MinLr)
         } else if self.state.epoch >= train.epochs {
             Some(Stop::Epochs)
         } else if train.early_stop > 0 && since_best >= train.early_stop {
             Some(Stop::EarlyStop)
-        } else if self.time_is_up() {
-            Some(Stop::Hours)
         } else {
-            None
-        };
-        Ok(())
+            self.time_is_up().then_some(Stop::Hours)
+        }
     }
 
     /// Lets a card, if there is one, go through a part.

@@ -28,9 +28,9 @@ use gt_models::Config;
 
 use crate::error::Result;
 use crate::evaluate::Scores;
+use crate::outcome::{EpochRecord, Outcome};
 use crate::run::RunDirectory;
 use crate::task::{Part, Task};
-use crate::training::{EpochRecord, Outcome};
 
 /// Everything that a report tells.
 pub struct Report<'a> {

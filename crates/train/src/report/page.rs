@@ -12,8 +12,8 @@ use super::{Report, confusion, of_epoch, scatter};
 use crate::evaluate::Scores;
 use crate::links::Links;
 use crate::metrics::{Forms, Metric};
+use crate::outcome::{EpochRecord, Stop};
 use crate::task::Part;
-use crate::training::{EpochRecord, Stop};
 
 /// Targets of which there is a plot.
 const PLOTS: usize = 6;
