@@ -1,14 +1,14 @@
 //! Which device a command runs on.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::str::FromStr;
 
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
-use etcetera::{BaseStrategy, choose_base_strategy};
 use gt_nn::cuda::{CudaDevice, CudaError, Precision};
 use gt_train::TrainError;
 
+use crate::cache::kernel_cache;
 use crate::console;
 
 /// What was asked for.
@@ -49,6 +49,20 @@ impl DeviceChoice {
         }
     }
 
+    /// The same for a precision, which only cards can choose.
+    ///
+    /// # Errors
+    /// Also if the precision is not the processor's and there is no card.
+    pub fn open_for(self, precision: PrecisionName) -> Result<Option<CudaDevice>> {
+        let device = self.open()?;
+        ensure!(
+            device.is_some() || precision == PrecisionName::F32,
+            "--precision {} is for cards, and none is used; the processor computes in f32",
+            precision.precision().name()
+        );
+        Ok(device)
+    }
+
     /// What a card made, or none: with `auto` one that cannot is told of, and the processor has to.
     ///
     /// # Errors
@@ -66,20 +80,6 @@ impl DeviceChoice {
             }
             made => made.map(Some),
         }
-    }
-
-    /// The same for a precision, which only cards can choose.
-    ///
-    /// # Errors
-    /// Also if the precision is not the processor's and there is no card.
-    pub fn open_for(self, precision: PrecisionName) -> Result<Option<CudaDevice>> {
-        let device = self.open()?;
-        ensure!(
-            device.is_some() || precision == PrecisionName::F32,
-            "--precision {} is for cards, and none is used; the processor computes in f32",
-            precision.precision().name()
-        );
-        Ok(device)
     }
 }
 
@@ -145,19 +145,6 @@ impl PrecisionName {
             Self::Tf32 => Precision::Tf32,
             Self::Bf16 => Precision::Bf16,
         }
-    }
-}
-
-/// Folder for compiled kernels.
-pub fn kernel_cache() -> Option<PathBuf> {
-    Some(cache_folder()?.join("kernels"))
-}
-
-/// Folder for what can be made or fetched again: `GT_CACHE`, or in the user's cache folder.
-pub fn cache_folder() -> Option<PathBuf> {
-    match std::env::var_os("GT_CACHE") {
-        Some(folder) => Some(PathBuf::from(folder)),
-        None => Some(choose_base_strategy().ok()?.cache_dir().join("graph-transformer")),
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
+mod cache;
 mod commands;
 mod console;
 mod deviation;

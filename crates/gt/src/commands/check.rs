@@ -8,8 +8,9 @@ use gt_nn::cuda::{CudaDevice, Precision};
 use gt_nn::{CheckLine, check, tolerance};
 use serde::Serialize;
 
+use crate::cache::kernel_cache;
 use crate::console;
-use crate::device::{DeviceChoice, PrecisionName, kernel_cache};
+use crate::device::{DeviceChoice, PrecisionName};
 
 /// Compare a device with a reference in f64 on built-in problems: outputs, loss, gradients, an optimiser step, inference. Errors are relative to the largest value of their kind.
 #[derive(Args)]

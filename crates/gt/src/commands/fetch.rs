@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use etcetera::{BaseStrategy, choose_base_strategy};
 use gt_data::fetch::{ZincSource, fetch_zinc, zinc_from_file};
 
+use crate::cache::cache_folder;
 use crate::console::{self, DownloadBar};
 
 #[derive(Args)]
@@ -36,13 +36,7 @@ enum Set {
 impl Arguments {
     pub fn run(self) -> Result<()> {
         let Set::Zinc = self.set;
-        let cache = match self.cache {
-            Some(folder) => folder,
-            None => choose_base_strategy()
-                .context("this user has no cache folder; name one with --cache")?
-                .cache_dir()
-                .join("graph-transformer"),
-        };
+        let cache = self.cache.or_else(cache_folder).context("this user has no cache folder; name one with --cache")?;
         let path = match self.from {
             Some(file) => zinc_from_file(&file, &cache)?,
             None => {

@@ -14,9 +14,10 @@ use gt_train::{Card, CardData, Observer, Outcome, Part, Report, RunDirectory, Sc
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::cache::kernel_cache;
 use crate::console;
 use crate::deviation::mean_and_deviation;
-use crate::device::{DeviceChoice, PrecisionName, kernel_cache};
+use crate::device::{DeviceChoice, PrecisionName};
 use crate::interrupt::{Interrupted, interrupt};
 use crate::progress::Progress;
 

@@ -92,7 +92,7 @@ impl Data {
 
     fn zinc(&self) -> Result<PathBuf> {
         let usual = [self.folder.join("zinc12k.parquet"), "zinc12k.parquet".into()];
-        let fetched = crate::device::cache_folder().map(|folder| folder.join("zinc12k.parquet"));
+        let fetched = crate::cache::cache_folder().map(|folder| folder.join("zinc12k.parquet"));
         match &self.zinc {
             Some(file) => Ok(file.clone()),
             None => match usual.into_iter().chain(fetched).find(|file| file.exists()) {

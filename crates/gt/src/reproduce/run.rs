@@ -18,8 +18,9 @@ use super::page::counted;
 use super::paper::Paper;
 use super::plan::Job;
 use super::record::{Folder, Made, Record, Sitting};
+use crate::cache::kernel_cache;
 use crate::console;
-use crate::device::{DeviceChoice, kernel_cache};
+use crate::device::DeviceChoice;
 use crate::progress::Progress;
 
 /// How often a run tells of its epochs.

@@ -10,8 +10,8 @@ use gt_nn::cuda::{CudaDevice, CudaEngine, CudaLabels, CudaTask, Pass, Precision,
 
 use super::limits::{least_bytes, peak_gflops};
 use super::{GraphKind, Job, Line, Set, linear_flops, peak_rss_mb};
+use crate::cache::kernel_cache;
 use crate::console;
-use crate::device::kernel_cache;
 
 /// Steps that are timed together.
 const GROUP: usize = 20;

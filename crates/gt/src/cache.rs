@@ -1,0 +1,18 @@
+//! The folder for what can be made or fetched again.
+
+use std::path::PathBuf;
+
+use etcetera::{BaseStrategy, choose_base_strategy};
+
+/// `GT_CACHE`, or this program's place in the user's cache folder; none for a user without one.
+pub fn cache_folder() -> Option<PathBuf> {
+    match std::env::var_os("GT_CACHE") {
+        Some(folder) => Some(PathBuf::from(folder)),
+        None => Some(choose_base_strategy().ok()?.cache_dir().join("graph-transformer")),
+    }
+}
+
+/// Folder for compiled kernels.
+pub fn kernel_cache() -> Option<PathBuf> {
+    Some(cache_folder()?.join("kernels"))
+}
