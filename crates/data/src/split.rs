@@ -95,8 +95,12 @@ pub fn make_split(dataset: &Dataset, plan: &SplitPlan) -> Result<Splits> {
     let split = Splits { level: plan.level, names, codes };
     if let Some(empty) = (0..split.names.len()).find(|&part| !split.codes.contains(&(part as u16))) {
         let strata = if plan.by == SplitBy::Stratified { " to stratify" } else { "" };
+        let share = match &plan.parts {
+            Parts::Shares(_) => format!(" with a share of {}", shares[empty]),
+            Parts::Folds(_) => String::new(),
+        };
         return Err(DataError::Request(format!(
-            "part `{}` would be empty: {rows} {}s are too few{strata}",
+            "part `{}` would be empty: {rows} {}s are too few{strata}{share}",
             split.names[empty], plan.level
         )));
     }

@@ -144,11 +144,14 @@ fn impossible_plans_are_refused_with_a_reason() {
         refuse(SplitBy::Random, Parts::Shares(vec![("a".into(), 0.5)]))
             .starts_with("shares must be positive and add up to 1, not 0.5")
     );
-    assert!(
-        refuse(SplitBy::Random, Parts::Shares(vec![("a".into(), 0.99), ("b".into(), 0.01)]))
-            .starts_with("part `b` would be empty")
+    assert_eq!(
+        refuse(SplitBy::Random, Parts::Shares(vec![("a".into(), 0.99), ("b".into(), 0.01)])),
+        "part `b` would be empty: 5 graphs are too few with a share of 0.01"
     );
-    assert_eq!(refuse(SplitBy::Stratified, shares()), "part `val` would be empty: 5 graphs are too few to stratify");
+    assert_eq!(
+        refuse(SplitBy::Stratified, shares()),
+        "part `val` would be empty: 5 graphs are too few to stratify with a share of 0.1"
+    );
     let unlabelled = Shape {
         target: None,
         graphs: 3,

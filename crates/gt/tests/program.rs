@@ -383,6 +383,22 @@ fn numbers_that_look_like_classes_are_trained_on_with_a_warning() {
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains("warning: there are 59984 classes, but only 16 labels to train on"), "{said}");
     assert!(place.path("run/report.html").exists());
+    let told = place.done("data info counts.jsonl");
+    let expected = "`y` 59984 classes: 0: 1, 3157: 1, 6314: 1, 9471: 1, 12628: 1, 15785: 1, 18942: 1, 22099: 1, … 12 more; 59964 never";
+    assert!(told.contains(expected), "{told}");
+}
+
+#[test]
+fn too_few_graphs_for_a_split_are_told_with_what_helps() {
+    let place = Place::new();
+    let few: String = paths(|i| i as u64, |i| i as u64 % 2).lines().take(4).map(|line| format!("{line}\n")).collect();
+    place.write("few.jsonl", &few);
+    let said = place.refused("train --data few.jsonl --out run");
+    let expected = "few.jsonl: the data cannot be used: part `val` would be empty: 4 graphs are too few with a share of 0.1; \
+                    data.split sets the shares, and a split in the data takes their place";
+    assert!(said.contains(expected), "{said}");
+    let small = "--set model.layers=1 --set model.width=8 --set model.heads=2 --set train.epochs=1";
+    place.done(&format!("train --data few.jsonl --out run {small} --set data.split=[0.5,0.25,0.25]"));
 }
 
 #[test]

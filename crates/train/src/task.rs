@@ -374,5 +374,7 @@ pub(crate) fn new_split(dataset: &Dataset, config: &Config, level: Level) -> Res
     let names = Part::ALL.map(Part::name);
     let shares = names.iter().zip(config.data.split).map(|(name, share)| ((*name).to_owned(), share)).collect();
     let plan = SplitPlan { by: SplitBy::Random, parts: Parts::Shares(shares), level, seed: config.data.split_seed };
-    Ok(make_split(dataset, &plan)?)
+    make_split(dataset, &plan).map_err(|e| {
+        TrainError::Data(format!("{e}; data.split sets the shares, and a split in the data takes their place"))
+    })
 }

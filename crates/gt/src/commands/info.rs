@@ -119,7 +119,11 @@ fn describe_target(target: &TargetInfo) -> String {
         let TargetInfo { name, mean, sd, min, max, histogram, .. } = target;
         return format!("`{name}` mean {mean:.4}, sd {sd:.4}{missing}  {min:.3} {} {max:.3}", histogram.sparkline());
     }
-    let counts: Vec<String> = target.classes.iter().take(12).map(u64::to_string).collect();
-    let rest = if target.classes.len() > 12 { ", …" } else { "" };
-    format!("`{}` {} classes: {}{rest}{missing}", target.name, target.classes.len(), counts.join(", "))
+    // Few classes that all occur are plain by their order alone.
+    let plain = target.classes.len() <= 12 && !target.classes.contains(&0);
+    let counts = match plain {
+        true => target.classes.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
+        false => occurrences(&target.classes),
+    };
+    format!("`{}` {} classes: {counts}{missing}", target.name, target.classes.len())
 }
