@@ -30,6 +30,10 @@ fn without_a_driver_cuda_is_refused_in_a_sentence_and_auto_takes_the_processor()
     let sentence = "error: there is no CUDA driver on this machine (libcuda could not be loaded)\n";
     assert_eq!(place.refused("check --device cuda"), sentence);
     assert_eq!(place.refused("bench --device cuda:1 --set zinc"), sentence);
+    for command in ["check --precision bf16", "bench --precision bf16 --set zinc --steps 1"] {
+        let complaint = place.refused(command);
+        assert!(complaint.contains("--precision bf16 is for cards, and none is used"), "{complaint}");
+    }
     place.write("mine.jsonl", &mine());
     let short = "--set train.epochs=1 --set model.layers=1 --set model.width=8 --set model.heads=2";
     assert_eq!(place.refused(&format!("train --data mine.jsonl --device cuda {short} --out run")), sentence);

@@ -48,7 +48,10 @@ struct Line<'a> {
 
 impl Arguments {
     pub fn run(self) -> Result<()> {
-        let device = self.device.open()?;
+        let device = match self.precision {
+            Some(precision) => self.device.open_for(precision)?,
+            None => self.device.open()?,
+        };
         let precisions = match (&device, self.precision) {
             (None, _) => vec![Precision::F32],
             (_, Some(one)) => vec![one.precision()],

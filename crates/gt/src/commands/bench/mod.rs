@@ -12,6 +12,7 @@ use clap::{Args, ValueEnum};
 use gt_graph::{GraphBatch, GraphStore, Level, TargetKind};
 use gt_models::config::{Columns, DataShape, TargetShape};
 use gt_models::{Config, ModelHeader, PublishedEncoding, PublishedSet};
+use gt_nn::cuda::CudaDevice;
 use gt_nn::{Loss, Network};
 use serde::Serialize;
 
@@ -118,9 +119,11 @@ impl Job {
 impl Arguments {
     pub fn run(self) -> Result<()> {
         ensure!(self.steps > 0, "--steps must be at least 1");
+        let device = self.device.open_for(self.precision)?;
+        let device = device.as_ref();
         if self.set == Some(Set::Large) {
             ensure!(self.graph != Some(GraphKind::Full), "the large graph is sparse");
-            return self.measure(Set::Large, GraphKind::Sparse, self.large()?);
+            return self.measure(device, Set::Large, GraphKind::Sparse, self.large()?);
         }
         for (set, published) in [
             (Set::Zinc, PublishedSet::Zinc),
@@ -129,16 +132,16 @@ impl Arguments {
         ] {
             for graph in [GraphKind::Sparse, GraphKind::Full] {
                 if self.set.is_none_or(|s| s == set) && self.graph.is_none_or(|g| g == graph) {
-                    self.measure(set, graph, self.published(published, graph)?)?;
+                    self.measure(device, set, graph, self.published(published, graph)?)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn measure(&self, set: Set, graph: GraphKind, job: Job) -> Result<()> {
-        match self.device.open()? {
-            Some(device) => cuda::measure(&device, self.precision.precision(), self.steps, set, graph, job),
+    fn measure(&self, device: Option<&CudaDevice>, set: Set, graph: GraphKind, job: Job) -> Result<()> {
+        match device {
+            Some(device) => cuda::measure(device, self.precision.precision(), self.steps, set, graph, job),
             None => cpu::measure(self.steps, set, graph, job),
         }
     }
