@@ -1,6 +1,6 @@
 //! `gt config show|check`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
@@ -42,20 +42,26 @@ impl ConfigCommand {
 
 impl Arguments {
     fn config(&self) -> Result<Config> {
-        let base = match (&self.file, &self.preset) {
-            (Some(file), _) => std::fs::read_to_string(file).map_err(|e| anyhow!("{}: {e}", file.display()))?,
-            (None, Some(name)) => preset(name)?.config().to_toml(),
-            (None, None) => String::new(),
-        };
-        Config::from_toml_with(&base, &self.set).map_err(|e| match &self.file {
-            Some(file) => anyhow!("{}: {e}", file.display()),
-            None => e.into(),
-        })
+        load(self.file.as_deref(), self.preset.as_deref(), "", &self.set)
     }
 }
 
+/// The configuration of a file, of a preset, or else of the text `otherwise`, with some keys set.
+pub fn load(file: Option<&Path>, preset: Option<&str>, otherwise: &str, set: &[String]) -> Result<Config> {
+    if let Some(file) = file {
+        let named = |e: &dyn std::fmt::Display| anyhow!("{}: {e}", file.display());
+        let text = std::fs::read_to_string(file).map_err(|e| named(&e))?;
+        return Config::from_toml_with(&text, set).map_err(|e| named(&e));
+    }
+    let text = match preset {
+        Some(name) => published(name)?.config().to_toml(),
+        None => otherwise.to_owned(),
+    };
+    Ok(Config::from_toml_with(&text, set)?)
+}
+
 /// A preset, or a sentence that lists them.
-pub fn preset(name: &str) -> Result<Preset> {
+pub fn published(name: &str) -> Result<Preset> {
     Preset::named(name).ok_or_else(|| {
         let short = ["zinc", "pattern", "cluster"].map(str::to_owned);
         let names = short.into_iter().chain(Preset::all().iter().map(Preset::name).collect::<Vec<_>>());

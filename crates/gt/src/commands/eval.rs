@@ -40,12 +40,13 @@ enum PartName {
     Test,
 }
 
+/// Numbers that are not finite become null.
 #[derive(Serialize)]
 struct Line<'a> {
     split: &'static str,
     metric: &'static str,
-    paper: Option<f64>,
-    exact: Option<f64>,
+    paper: f64,
+    exact: f64,
     loss: f64,
     graphs: usize,
     #[serde(flatten)]
@@ -61,10 +62,7 @@ impl Arguments {
             config.data.file = super::train::text(file)?;
         }
         let (dataset, file) = super::train::data(&config)?;
-        let named = |e: TrainError| match &file {
-            Some(file) => anyhow!("{}: {e}", file.display()),
-            None => e.into(),
-        };
+        let named = |e: TrainError| super::train::about(file.as_deref(), e);
         let task = Task::for_model(&dataset, &header, file.as_deref()).map_err(named)?;
         let part = match self.split {
             PartName::Train => Part::Train,
@@ -83,12 +81,11 @@ impl Arguments {
         };
         let graphs = task.graphs_of(part).len();
         if self.json {
-            let finite = |value: f64| value.is_finite().then_some(value);
             return console::print_json(&Line {
                 split: part.name(),
                 metric: task.metric.name(),
-                paper: finite(scores.metric.paper),
-                exact: finite(scores.metric.exact),
+                paper: scores.metric.paper,
+                exact: scores.metric.exact,
                 loss: scores.loss.exact,
                 graphs,
                 others: &scores.others,

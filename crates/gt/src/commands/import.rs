@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use gt_data::write_bytes;
 use gt_graph::{Level, TargetKind};
-use gt_models::{Config, ModelHeader, shape_of_checkpoint, torch};
+use gt_models::{ModelHeader, shape_of_checkpoint, torch};
 use gt_nn::cpu::Isa;
 
 use crate::console;
@@ -47,9 +47,7 @@ enum TargetName {
 impl Arguments {
     pub fn run(self) -> Result<()> {
         super::check_folder(&self.out)?;
-        let in_config = |e: String| anyhow::anyhow!("{}: {e}", self.config.display());
-        let text = std::fs::read_to_string(&self.config).map_err(|e| in_config(e.to_string()))?;
-        let config = Config::from_toml_with(&text, &self.set).map_err(|e| in_config(e.to_string()))?;
+        let config = super::config::load(Some(&self.config), None, "", &self.set)?;
         let in_checkpoint = |e: String| anyhow::anyhow!("{}: {e}", self.checkpoint.display());
         let bytes = std::fs::read(&self.checkpoint).map_err(|e| in_checkpoint(e.to_string()))?;
         let state = torch::read_state_dict(&bytes).map_err(|e| in_checkpoint(e.to_string()))?;

@@ -10,7 +10,9 @@ use clap::Args;
 use gt_data::{Dataset, SbmSet, SbmSizes};
 use gt_graph::TargetKind;
 use gt_models::Config;
-use gt_train::{Card, CardData, Observer, Outcome, Part, Report, RunDirectory, Scores, Stop, Task, Training};
+use gt_train::{
+    Card, CardData, Observer, Outcome, Part, Report, RunDirectory, Scores, Stop, Task, TrainError, Training,
+};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -80,10 +82,7 @@ impl Arguments {
         };
         let config = &runs[0].config;
         let (dataset, file) = data(config)?;
-        let task = Task::new(&dataset, config, file.as_deref()).map_err(|e| match &file {
-            Some(file) => anyhow!("{}: {e}", file.display()),
-            None => e.into(),
-        })?;
+        let task = Task::new(&dataset, config, file.as_deref()).map_err(|e| about(file.as_deref(), e))?;
         tell(&task, config, task.links.is_some() && dataset.schema().target.is_some());
         drop(dataset);
         let interrupt = interrupt();
@@ -170,29 +169,21 @@ impl Arguments {
 
     /// Directory, configuration and name of a new run, or of one per seed.
     fn begin(&self) -> Result<Vec<Prepared>> {
-        let (base, name) = match (&self.config, &self.preset) {
-            (Some(file), _) => {
-                let text = std::fs::read_to_string(file).map_err(|e| anyhow!("{}: {e}", file.display()))?;
-                (text, file.file_stem().unwrap_or_default().to_string_lossy().into_owned())
-            }
-            (None, Some(name)) => {
-                let preset = super::config::preset(name)?;
-                (preset.config().to_toml(), preset.name())
-            }
-            (None, None) if self.data.is_none() => (EMBEDDED.to_owned(), "cluster-small".to_owned()),
-            (None, None) => (String::new(), "run".to_owned()),
+        let embedded = self.config.is_none() && self.preset.is_none();
+        let without_data = embedded && self.data.is_none();
+        let otherwise = if without_data { EMBEDDED } else { "" };
+        let mut config = super::config::load(self.config.as_deref(), self.preset.as_deref(), otherwise, &self.set)?;
+        let name = match (&self.config, &self.preset) {
+            (Some(file), _) => file.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+            (None, Some(name)) => super::config::published(name)?.name(),
+            (None, None) => if without_data { "cluster-small" } else { "run" }.to_owned(),
         };
-        let mut config = Config::from_toml_with(&base, &self.set).map_err(|e| match &self.config {
-            Some(file) => anyhow!("{}: {e}", file.display()),
-            None => e.into(),
-        })?;
         if let Some(data) = &self.data {
             config.data.file = text(data)?;
         }
         if let Some(seed) = self.seed {
             config.train.seed = seed;
         }
-        let embedded = self.config.is_none() && self.preset.is_none();
         ensure!(
             !config.data.file.is_empty() || embedded,
             "there is no data: name a file by --data or data.file (gt data fetch zinc, gt data sbm pattern|cluster make the paper's)"
@@ -307,8 +298,8 @@ fn tell(task: &Task, config: &Config, unused_targets: bool) {
             "there are {most} classes, but only {labels} labels to train on; whole numbers are classes, with a decimal point they are numbers to predict"
         ));
     }
-    if task.roles_beyond() > 0 {
-        let (beyond, size) = (task.roles_beyond(), config.model.roles);
+    let (beyond, size) = (task.roles_beyond(), config.model.roles);
+    if beyond > 0 {
         console::say!(
             "{beyond} nodes have a Weisfeiler–Lehman role beyond the {size} that the model knows; they share the last one"
         );
@@ -383,6 +374,14 @@ pub fn data(config: &Config) -> Result<(Dataset, Option<PathBuf>)> {
     }
     let file = PathBuf::from(&config.data.file);
     Ok((gt_data::read(&file)?, Some(file)))
+}
+
+/// What is wrong with data, with the file that it came from.
+pub fn about(file: Option<&Path>, error: TrainError) -> anyhow::Error {
+    match file {
+        Some(file) => anyhow!("{}: {error}", file.display()),
+        None => error.into(),
+    }
 }
 
 /// The first directory of a name that is not there.
