@@ -471,7 +471,7 @@ fn attention_names_what_there_is() {
     assert!(ask("--graph 0 --layer 3").contains("--layer 3: the model has the layers 1 to 2"));
     assert!(ask("--graph 0 --head 0").contains("--head 0: the model has the heads 1 to 3"));
     assert!(ask("--graph 0 --head all").contains("expected a number from 1, or `mean`"));
-    assert!(ask("--graph 11").contains("there is no graph 11; the last one is 10"));
+    assert!(ask("--graph 11").contains("there is no graph 11; there are 11, counted from 0"));
     assert!(ask("--graph 5").contains("graph 5: node 1, column `node_feat`"));
     assert!(place.refused("attention run --data odd.jsonl --graph 0 --out a.png").contains("expected .svg, .json"));
 }

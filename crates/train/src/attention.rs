@@ -40,8 +40,8 @@ impl GraphAttention {
 pub fn attention(engine: &mut Engine<f32>, inputs: &Inputs, graph: usize) -> Result<GraphAttention> {
     let graphs = inputs.graphs();
     if graph >= graphs.len() {
-        let last = graphs.len() - 1;
-        return Err(TrainError::Data(format!("there is no graph {graph}; the last one is {last}")));
+        let count = graphs.len();
+        return Err(TrainError::Data(format!("there is no graph {graph}; there are {count}, counted from 0")));
     }
     if let Some(reason) = inputs.unusable().get(&graph) {
         return Err(TrainError::Data(format!("graph {graph}: {reason}")));
