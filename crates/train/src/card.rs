@@ -156,7 +156,7 @@ impl Card {
         Ok(self.engine.store(engine)?)
     }
 
-    /// Training steps from a batch on, until the epoch ends or `stop` says so; `done` hears of batches and their losses. `key` is dropout's key of the first step.
+    /// Training steps from a batch on, until the epoch ends or `stop` says so; `told` hears of batches and their losses. `key` is dropout's key of the first step.
     #[allow(clippy::too_many_arguments, reason = "an epoch's settings, and two to talk to")]
     pub(crate) fn train(
         &mut self,

@@ -31,15 +31,18 @@ pub fn ensure_encodings(graphs: &mut GraphStore, config: &Config, data: Option<&
     }
     let cache = data.map(|file| cache_file(file, config, &gt_data::content_hash(graphs)));
     let kept = cache.as_deref().and_then(|file| read(file, config, graphs.num_nodes()));
-    let fresh = kept.is_none();
     let encodings = match kept {
         Some(encodings) => encodings,
-        None => compute(graphs, config)?,
+        None => {
+            let encodings = compute(graphs, config)?;
+            if let Some(file) = &cache {
+                // A cache that cannot be written (a read-only folder, a full disk) costs time, not the run.
+                let folder = file.parent().unwrap_or(Path::new("."));
+                let _ = fs::create_dir_all(folder).ok().map(|()| write(file, &encodings));
+            }
+            encodings
+        }
     };
-    if let (true, Some(file)) = (fresh, &cache) {
-        // A cache that cannot be written (a read-only folder, a full disk) costs time, not the run.
-        let _ = fs::create_dir_all(file.parent().unwrap_or(Path::new("."))).ok().map(|()| write(file, &encodings));
-    }
     graphs.set_encodings(encodings).map_err(|e| TrainError::Data(e.to_string()))
 }
 

@@ -96,7 +96,7 @@ impl<'a> Predicted<'a> {
         Predicted { outputs: &self.outputs[range.start * self.width..range.end * self.width], target, ..*self }
     }
 
-    /// Errors of real-valued predictions: prediction and label of each label present.
+    /// Prediction and label of each real-valued label that is present.
     fn pairs(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         let labels = self.target.floats().unwrap_or_default();
         let present = self.outputs.iter().zip(labels).filter(|(_, label)| !label.is_nan());
