@@ -19,6 +19,10 @@
 //! # Ok::<(), graph_transformer::data::DataError>(())
 //! ```
 
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 pub use gt_data as data;
 pub use gt_graph as graph;
 pub use gt_models as models;

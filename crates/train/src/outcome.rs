@@ -103,3 +103,6 @@ pub trait Observer {
     /// Something that a person should know.
     fn note(&mut self, _text: &str) {}
 }
+
+/// Nobody.
+impl Observer for () {}
