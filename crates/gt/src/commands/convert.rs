@@ -10,7 +10,7 @@ use gt_data::{TableMapping, TablePaths, read_tables};
 #[command(after_help = "Formats follow from the names: .parquet and .jsonl hold one graph per row or line; \
 NAME_nodes.csv (.tsv, .parquet) stands for the tables NAME_nodes, NAME_edges and, where there is one, NAME_graphs.\n\n\
 Examples:\n  gt data convert molecules.jsonl molecules.parquet\n  gt data convert cora_nodes.parquet cora.parquet\n  \
-gt data convert --nodes people.csv --edges friends.csv --target age --undirected friends.parquet")]
+gt data convert --nodes people.csv --edges friends.csv --target age --continuous age --undirected friends.parquet")]
 pub struct Arguments {
     /// IN OUT, or OUT alone with --nodes and --edges
     #[arg(value_name = "FILE", num_args = 1..=2, required = true)]
