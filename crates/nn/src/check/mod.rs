@@ -1,5 +1,7 @@
 //! Is a device computing right? Outputs, loss, gradients, an optimiser step and inference of small problems, beside the processor in f64.
 
+#[cfg(test)]
+mod bends;
 mod problems;
 mod subject;
 
@@ -76,19 +78,17 @@ fn run(
     precision: Precision,
     problem: &Problem,
 ) -> Result<CheckLine, CudaError> {
-    let store = problem.graphs(5);
+    let store = problem.graphs();
     let mut host = Engine::<f32>::new(problem.network.clone(), Isa::detect());
     let mut reference = Engine::<f64>::new(problem.network.clone(), Isa::Portable);
-    problems::fill(&mut host, 3);
-    problems::fill(&mut reference, 3);
-    // Two batches: the second finds buffers and statistics that are used already.
-    let ids: Vec<usize> = (0..store.len()).rev().collect();
-    let batches: Vec<Vec<usize>> = ids.chunks(store.len().div_ceil(2)).map(<[usize]>::to_vec).collect();
+    problem.fill(&mut host);
+    problem.fill(&mut reference);
+    let batches = problem.batches();
     let mut subject = Subject::new(device, problem, &store, &batches, host)?;
     let mut line = CheckLine { problem: problem.name.clone(), ..Default::default() };
     let mut batch = GraphBatch::new();
     for (number, ids) in batches.iter().enumerate() {
-        let key = 77 + number as u64;
+        let key = Problem::dropout_key(number);
         let (outputs, loss) = subject.train(number, &ADAM, key)?;
         batch.assemble(&store, ids).expect("small graphs fit a batch");
         reference.set_dropout_key(key);
@@ -96,7 +96,7 @@ fn run(
         let expected = reference.train(&batch, problem.edges, problem.loss, labels);
         line.outputs = line.outputs.max(distance(&outputs, &reference.outputs()));
         line.loss = line.loss.max((loss - expected).abs() / expected.abs().max(1e-3));
-        gradients(&subject.host, &reference, &mut line);
+        gradients(|i| subject.host.gradient(i).into_iter().map(f64::from).collect(), &reference, &mut line);
         // The step is checked by itself: from the device's own gradients, and what comes after from its own parameters.
         reference.gradient.iter_mut().zip(&*subject.host.gradient).for_each(|(to, &from)| *to = f64::from(from));
         reference.step(&ADAM);
@@ -131,8 +131,8 @@ fn worse(a: f64, b: f64) -> f64 {
     if b.is_nan() { f64::INFINITY } else { a.max(b) }
 }
 
-/// Compares all gradients.
-fn gradients(ours: &Engine<f32>, theirs: &Engine<f64>, line: &mut CheckLine) {
+/// Compares the gradients of all parameters, given by their numbers.
+fn gradients(ours: impl Fn(usize) -> Vec<f64>, theirs: &Engine<f64>, line: &mut CheckLine) {
     let list = theirs.parameters().list();
     let length = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
     let mut longest: HashMap<Discriminant<Role>, f64> = HashMap::new();
@@ -143,8 +143,7 @@ fn gradients(ours: &Engine<f32>, theirs: &Engine<f64>, line: &mut CheckLine) {
         of_all = of_all.max(*of_role);
     }
     for (index, parameter) in list.iter().enumerate() {
-        let (a, b) = (ours.gradient(index), theirs.gradient(index));
-        let off = length(&mut a.iter().zip(&b).map(|(a, b)| f64::from(*a) - b));
+        let off = length(&mut ours(index).iter().zip(theirs.gradient(index)).map(|(a, b)| a - b));
         // Some gradients vanish but for rounding: a bias before a batch normalisation, say.
         let scale = longest[&discriminant(&parameter.role())].max(0.1 * of_all);
         let error = worse(0.0, off / scale);
