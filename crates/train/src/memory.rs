@@ -1,5 +1,8 @@
 //! Whether a training can fit into this machine: where it cannot, the system would end the program without a word.
 
+use std::fs::read_to_string;
+use std::path::{Path, PathBuf};
+
 use gt_data::Info;
 use gt_graph::FullView;
 use gt_nn::Network;
@@ -8,13 +11,13 @@ use gt_nn::cpu::{Edges, least_training_bytes};
 use crate::error::{Result, TrainError};
 use crate::task::{Part, Task};
 
-/// Refuses to train a network on a graph of a size that needs more memory than the machine has.
+/// Refuses to train a network on a graph of a size that needs more memory than there is: the machine's, or what a container or a batch system leaves of it.
 ///
 /// # Errors
 /// With what is needed and what there is. Machines that do not tell their memory refuse nothing.
 pub fn ensure_memory(network: &Network, nodes: usize, edges: usize) -> Result<()> {
     let needed = least_training_bytes(network, nodes, edges);
-    match machine_memory() {
+    match memory() {
         Some(memory) if needed > memory => Err(too_large(network, (nodes, edges), needed, memory)),
         _ => Ok(()),
     }
@@ -41,7 +44,10 @@ impl Task {
 }
 
 fn too_large(network: &Network, (nodes, edges): (usize, usize), needed: f64, memory: f64) -> TrainError {
-    let (needed, memory) = (needed / 1e9, memory / 1e9);
+    let [needed, memory] = [needed, memory].map(|bytes| {
+        let digits = if bytes < 10e9 { 1 } else { 0 };
+        format!("{:.digits$} GB", bytes / 1e9)
+    });
     let inputs = [&network.node, &network.edge].into_iter();
     let values = inputs.flat_map(|input| input.categorical.iter().chain(&input.multi_hot)).chain(&network.head);
     let hint = match values.copied().max() {
@@ -53,17 +59,40 @@ fn too_large(network: &Network, (nodes, edges): (usize, usize), needed: f64, mem
         _ => String::new(),
     };
     TrainError::Memory(format!(
-        "training takes at least {needed:.0} GB of memory ({} parameters, {nodes} nodes and {edges} edges in the largest graph), \
-         this machine has {memory:.0} GB{hint}",
+        "training takes at least {needed} of memory ({} parameters, {nodes} nodes and {edges} edges in the largest graph), \
+         there are {memory}{hint}",
         gt_nn::Parameters::new(network).count()
     ))
 }
 
-/// Bytes of memory, as Linux tells them.
-fn machine_memory() -> Option<f64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok()? * 1024.0)
+/// Bytes that this process may use, as Linux tells them.
+fn memory() -> Option<f64> {
+    let groups = read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let limits = limit_files(&groups).into_iter().filter_map(|file| read_to_string(file).ok());
+    least(&read_to_string("/proc/meminfo").ok()?, limits)
+}
+
+/// The machine's memory, or the lowest limit below it; a limit that is no number is none.
+fn least(machine: &str, limits: impl Iterator<Item = String>) -> Option<f64> {
+    let line = machine.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let all = line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok()? * 1024.0;
+    Some(limits.filter_map(|text| text.trim().parse().ok()).fold(all, f64::min))
+}
+
+/// Where the limits of control groups (`NUMBER:CONTROLLERS:PATH` each, version 2 without controllers) and of all groups around them are told.
+fn limit_files(groups: &str) -> Vec<PathBuf> {
+    let files = |line: &str| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        let (root, file) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            list if list.split(',').any(|name| name == "memory") => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            _ => return None,
+        };
+        // A container may see its own group as the root, and be told the path outside.
+        let around = Path::new(path.trim_start_matches('/')).ancestors();
+        Some(around.map(|group| Path::new(root).join(group).join(file)).collect::<Vec<_>>())
+    };
+    groups.lines().filter_map(files).flatten().collect()
 }
 
 #[cfg(test)]
@@ -79,8 +108,36 @@ mod tests {
         let told = |network: &Network, edges: usize| too_large(network, (7, edges), 3e12, 24e9).to_string();
         assert!(cfg!(not(target_os = "linux")) || ensure_memory(&network, 10_000_000, 100_000_000_000_000).is_err());
         let text = told(&network, 9);
-        assert!(text.contains("at least 3000 GB") && text.contains("9 edges") && text.ends_with("has 24 GB"), "{text}");
+        assert!(
+            text.contains("at least 3000 GB") && text.contains("9 edges") && text.ends_with("there are 24 GB"),
+            "{text}"
+        );
         let ids = Network { node: Input { categorical: vec![4_000_000_000], ..Default::default() }, ..network };
         assert!(told(&ids, 9).contains("4000000000 categories or classes"));
+    }
+
+    #[test]
+    fn a_limit_below_the_machines_memory_counts_and_one_above_does_not() {
+        let machine = "MemTotal:       16000000 kB\nMemFree:        1000000 kB\n";
+        let of = |limits: &[&str]| least(machine, limits.iter().map(|limit| (*limit).to_owned()));
+        assert_eq!(of(&[]), Some(16_384_000_000.0));
+        assert_eq!(of(&["max\n"]), Some(16_384_000_000.0));
+        // What version 1 says where there is none.
+        assert_eq!(of(&["9223372036854771712\n"]), Some(16_384_000_000.0));
+        assert_eq!(of(&["max\n", "2147483648\n", "8589934592\n"]), Some(2_147_483_648.0));
+        assert_eq!(least("MemFree: 1 kB\n", ["1\n".to_owned()].into_iter()), None);
+    }
+
+    #[test]
+    fn limits_are_looked_for_in_the_own_group_and_all_around_it() {
+        let files = |groups| limit_files(groups).iter().map(|file| file.display().to_string()).collect::<Vec<_>>();
+        assert_eq!(files("0::/\n"), ["/sys/fs/cgroup/memory.max"]);
+        let job = ["/sys/fs/cgroup/job/step/memory.max", "/sys/fs/cgroup/job/memory.max", "/sys/fs/cgroup/memory.max"];
+        assert_eq!(files("0::/job/step\n"), job);
+        let first = "5:cpu,cpuacct:/job\n4:hugetlb,memory:/job\n1:name=systemd:/job\n";
+        let limits =
+            ["job/memory.limit_in_bytes", "memory.limit_in_bytes"].map(|f| format!("/sys/fs/cgroup/memory/{f}"));
+        assert_eq!(files(first), limits);
+        assert_eq!(files("nonsense\n"), [""; 0]);
     }
 }
