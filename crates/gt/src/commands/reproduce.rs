@@ -49,7 +49,7 @@ pub struct Arguments {
     /// Runs side by side [default: 4 on a card, 1 on the processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: Option<u16>,
-    /// Stop after so many minutes, at the end of an epoch but at most a minute later; the next call goes on
+    /// Stop after so many minutes, at the end of an epoch but at most a minute later (encodings that are being computed are finished first); the next call goes on
     #[arg(long, value_name = "MINUTES")]
     budget: Option<f64>,
     /// Folder of records and unfinished runs
