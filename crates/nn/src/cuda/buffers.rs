@@ -81,8 +81,6 @@ pub(crate) struct Layer {
 pub(crate) struct Buffers {
     pub(crate) memory: Memory,
     pub(crate) capacity: Size,
-    /// Most rows of the head in a batch.
-    pub(crate) rows: usize,
     pub(crate) flat: Flat,
     pub(crate) data: Arc<ResidentData>,
     pub(crate) batch: abi::Batch,
@@ -129,7 +127,6 @@ impl Buffers {
         let embedded = [memory.zeros::<f32>(capacity.nodes * d)?, memory.zeros::<f32>(edges * d)?];
         let mut buffers = Self {
             capacity,
-            rows,
             flat,
             data: Arc::clone(data),
             batch,
@@ -178,7 +175,7 @@ impl Buffers {
     }
 
     fn head(&mut self, network: &Network, layout: &Parameters, shape: Shape) -> Result<()> {
-        let d = shape.d;
+        let (d, rows) = (shape.d, self.capacity.read(network.reads));
         let source_width = crate::cpu::source_width(network);
         let sources = if network.reads == Reads::Edges { self.capacity.edges } else { self.capacity.nodes };
         self.source = self.memory.zeros::<f32>(sources * source_width)?;
@@ -187,18 +184,18 @@ impl Buffers {
         let (input, dinput) = match network.reads {
             Reads::Nodes | Reads::Edges => (self.source, self.dsource),
             Reads::Graphs(_) | Reads::Pairs | Reads::Products => {
-                (self.memory.zeros::<f32>(self.rows * joined)?, self.memory.zeros::<f32>(self.rows * joined)?)
+                (self.memory.zeros::<f32>(rows * joined)?, self.memory.zeros::<f32>(rows * joined)?)
             }
         };
         if network.reads == Reads::Graphs(Readout::Max) {
-            self.largest = self.memory.zeros::<i32>(self.rows * source_width)?;
+            self.largest = self.memory.zeros::<i32>(rows * source_width)?;
         }
         let mut head = abi::Head { input, dinput, count: layout.head.len() as i32, ..Default::default() };
         let mut jobs = Vec::new();
         let (mut a, mut widest) = (input, joined);
         for (layer, &affine) in head.layers.iter_mut().zip(&layout.head) {
             let (inner, width) = (affine.weight.rows, affine.weight.columns);
-            let [out, dout] = [(); 2].map(|()| self.memory.zeros::<f32>(self.rows * width));
+            let [out, dout] = [(); 2].map(|()| self.memory.zeros::<f32>(rows * width));
             *layer = abi::HeadLayer {
                 linear: linear(&self.flat, affine),
                 out: out?,

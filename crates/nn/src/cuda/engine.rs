@@ -1,4 +1,4 @@
-//! A network on a card: parameters, buffers for the largest batch, and the launches of a step, captured once and replayed for every batch.
+//! A network on a card: parameters, buffers for the largest batch, and the launches of a step, captured for the usual and for the largest batch, and replayed.
 
 use std::ops::Range;
 use std::sync::Arc;

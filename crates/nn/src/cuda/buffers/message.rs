@@ -31,9 +31,9 @@ impl Buffers {
         let threshold = (network.dropout * 65_536.0).round() as u32;
         let scale = (1.0 / (1.0 - network.dropout)) as f32;
         let g = [self.memory.zeros::<f32>(nodes * d)?, self.memory.zeros::<f32>(edges * d)?];
-        // With batch normalisation edges' gradients go through it edge by edge.
-        let kept = if network.norm == Norm::Batch { 0 } else { edges };
-        let dy = [self.memory.zeros::<f32>(nodes * d)?, self.memory.zeros::<f32>(kept * d)?];
+        // With batch normalisation edges' gradients go through it edge by edge, and need no place.
+        let by_tiles = if network.norm == Norm::Batch { 0 } else { edges };
+        let dy = [self.memory.zeros::<f32>(nodes * d)?, self.memory.zeros::<f32>(by_tiles * d)?];
         // Weight gradients of one layer are taken while the next is under way, so two sets change places.
         let mut back = Vec::new();
         for _ in 0..2 {
@@ -67,7 +67,7 @@ impl Buffers {
                     x: self.memory.zeros::<f32>(rows * d)?,
                     out: self.memory.zeros::<f32>(rows * d)?,
                     g: g[which],
-                    dy: if returned && (stream == Stream::Node || kept > 0) { dy[which] } else { 0 },
+                    dy: if returned { dy[which] } else { 0 },
                     dx: dx[which],
                     dprojected: if stream == Stream::Node { dprojected } else { 0 },
                     returns: i32::from(network.residual && returned),

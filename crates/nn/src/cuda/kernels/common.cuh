@@ -1,7 +1,7 @@
 // What all kernels share. Compiled for one network: D, HEADS and the rest are given by the compiler's options, so loops over them unroll.
 //
 // Rows are nodes, edges or graphs of a batch; channels lie as on the processor (padded, interleaved by head: place = c * HEADS + head). True counts are read
-// from device memory, so one captured graph of launches serves every batch. No sum depends on which block comes first: partial sums lie in memory by their
+// from device memory, so captured launches serve every batch that they are large enough for. No sum depends on which block comes first: partial sums lie in memory by their
 // number and are added in that order, by whoever needs them.
 
 typedef unsigned int u32;

@@ -267,7 +267,8 @@ extern "C" __global__ void message_vectors(Batch b, Message m, float* gradient, 
 __device__ __forceinline__ float sigmoid(float x) { return 1.f / (1.f + __expf(-x)); }
 
 // A row of a node's terms: 0 A, 1 B, 2 D, 3 E.
-__device__ __forceinline__ Lane term(const float* terms, int node, int number) { return lane_of(terms + ((size_t)node * 4 + number) * D); }
+__device__ __forceinline__ const float* term_row(const float* terms, int node, int number) { return terms + ((size_t)node * 4 + number) * D; }
+__device__ __forceinline__ Lane term(const float* terms, int node, int number) { return lane_of(term_row(terms, node, number)); }
 
 extern "C" __global__ void __launch_bounds__(128) message_forward(Batch b, Message m) {
   const int node = own_node();
@@ -497,8 +498,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) message_gate(Batch b, Mess
     float2 sum = *(const float2*)(h.linear.bias + p);
     const int edge = t.row0 + r;
     if (edge < t.rows) {
-      const float2 from = *(const float2*)(m.node.projected + ((size_t)b.source[edge] * 4 + 2) * D + p);
-      const float2 to = *(const float2*)(m.node.projected + ((size_t)b.target[edge] * 4 + 3) * D + p);
+      const float2 from = *(const float2*)(term_row(m.node.projected, b.source[edge], 2) + p);
+      const float2 to = *(const float2*)(term_row(m.node.projected, b.target[edge], 3) + p);
       sum = make_float2(sum.x + from.x + to.x, sum.y + from.y + to.y);
     }
     return sum;
