@@ -54,6 +54,7 @@ device_structs! {
         stats: Pointer,
         moments: Pointer,
         sums: Pointer,
+        ticket: Pointer,
         tiles: i32,
         group: i32,
         edges: i32,

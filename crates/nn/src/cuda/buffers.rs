@@ -354,6 +354,7 @@ impl Buffers {
             stats: if place.is_some() { self.memory.zeros::<f32>(6 * d)? } else { 0 },
             moments: if place.is_some() { self.memory.zeros::<f32>(items * 2 * d)? } else { 0 },
             sums: self.memory.zeros::<f32>(items * 2 * d)?,
+            ticket: self.memory.zeros::<u32>(1)?,
             tiles: tiles as i32,
             group: group as i32,
             edges: i32::from(stream == Stream::Edge),

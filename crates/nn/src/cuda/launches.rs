@@ -21,7 +21,7 @@ const HEAD_ROWS: usize = 4;
 /// Threads of blocks that are not bound to a shape.
 const PLAIN: u32 = 256;
 /// Rows that a block of the input's gradients takes at a time.
-const INPUT_SLICES: u32 = 8;
+const INPUT_SLICES: u32 = 16;
 
 /// Kernels and the streams they run on.
 #[derive(Clone, Debug)]

@@ -56,6 +56,9 @@ pub(crate) struct Shape {
 /// Most threads of a block that works on rows, and most rows.
 const MOST: (usize, usize) = (768, 96);
 
+/// Most threads, of 48 registers each, and most bytes of shared memory of a block that leaves room for a second one.
+const PAIR: (u32, usize) = (672, 107 << 10);
+
 impl Shape {
     pub(crate) fn of(network: &Network, precision: Precision, device: &CudaDevice, usual: Size) -> Self {
         Self::with(network, precision, device.processors, usual)
@@ -71,13 +74,12 @@ impl Shape {
         let step = 32 * d * terms;
         let edges = if network.edge_stream { usual.edges } else { 0 };
         let (rows, stage) = tile(d, processors, usual.nodes, edges);
-        let chunk = (1..=deep).rev().find(|&chunk| deep.is_multiple_of(chunk) && chunk * step <= stage).unwrap_or(1);
-        Self {
+        let shape = Self {
             d,
             heads: network.channels.padded_heads(),
             hidden: padded(2 * network.channels.width()),
             rows,
-            chunk,
+            chunk: 1,
             step,
             stages: if d <= 256 { 3 } else { 2 },
             // Nodes have three products to the edges' one.
@@ -85,7 +87,13 @@ impl Shape {
             unit: if d <= 96 { d.max(32) } else { 64 },
             // Enough to fill a card, few enough to be read again.
             chunks: (usual.nodes.max(edges) >> 10).clamp(16, 48),
-        }
+        };
+        let of = |chunk| Self { chunk, ..shape };
+        let fitting = (1..=deep).rev().filter(|&chunk| deep.is_multiple_of(chunk) && chunk * step <= stage).map(of);
+        // Runs side by side are faster with two blocks to a processor, and one alone as fast: where registers allow that, stages do.
+        let pairs = terms == 1 && shape.threads() <= PAIR.0;
+        let pair = fitting.clone().find(|shape| pairs && shape.tiles(&[d, shape.hidden]) <= PAIR.1);
+        pair.or(fitting.clone().next()).unwrap_or(shape)
     }
 
     /// Threads of a block that works on rows.
@@ -362,6 +370,21 @@ mod tests {
             let image = compile(&options(network, shape, precision, architecture)).unwrap();
             assert!(image.starts_with(b"\x7fELF"), "{architecture}");
         });
+    }
+
+    #[test]
+    fn two_blocks_fit_a_processor_where_registers_allow_it() {
+        let blocks = |width, heads, precision, nodes, edges| {
+            let network = Network { edge_stream: edges > 0, ..Network::new(Channels::new(width, heads), 2) };
+            let shape = Shape::with(&network, precision, 132, Size { graphs: 128, nodes, edges });
+            // Arrays of fixed size take about six of the 228 KB, the driver one per block.
+            (228 << 10) / (shape.tiles(&[shape.d, shape.hidden]) + (7 << 10))
+        };
+        assert_eq!(blocks(64, 8, Precision::Tf32, 2_965, 6_382), 2);
+        assert_eq!(blocks(64, 8, Precision::Bf16, 2_965, 6_382), 2);
+        // Two terms need more registers, so large stages cost nothing.
+        assert_eq!(blocks(64, 8, Precision::F32, 2_965, 6_382), 1);
+        assert_eq!(blocks(80, 8, Precision::Tf32, 3_750, 0), 2);
     }
 
     #[test]

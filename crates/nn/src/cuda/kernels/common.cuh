@@ -49,6 +49,7 @@ struct Site {
   float* stats;    // mean, 1/deviation, scale, shift, and going back means of dy and of dy * normalised where asked for; null where statistics are not those of a batch
   float* moments;  // per tile, then per group of tiles: mean and sum of squared deviations of every channel
   float* sums;     // likewise, going back: sums of dy and of dy * normalised
+  u32* ticket;     // of the blocks that merge groups
   int tiles;       // the most that there can be
   int group;       // tiles of a group; 1: there are no groups
   int edges;       // whether its rows are edges

@@ -75,11 +75,11 @@ struct InputGradient {
   float* bias;     // or null
 };
 
-#define INPUT_SLICES 8
+#define INPUT_SLICES 16
 
-// What a table or layer of the input gets back, all of one stream in a launch. Block (entry of all of them, chunk): sums over a chunk's rows; threads (channel, slice): a slice takes
-// 32 rows at a time, and slices are added in order.
-extern "C" __global__ void embed_backward(Batch b, Input in, const InputGradient* list, int edges, const float* g, size_t stride, int chunks, u32 threshold, float scale) {
+// What a table or layer of the input gets back, all of one stream in a launch. Block (entry of all of them, chunk): sums over a chunk's rows; threads (channel, slice): slices take
+// rows by turns, and are added in order.
+extern "C" __global__ void __launch_bounds__(32 * INPUT_SLICES, 1) embed_backward(Batch b, Input in, const InputGradient* list, int edges, const float* g, size_t stride, int chunks, u32 threshold, float scale) {
   int entry = blockIdx.x, number = 0;
   while (entry >= list[number].entries) entry -= list[number++].entries;
   const InputGradient of = list[number];
@@ -113,8 +113,8 @@ extern "C" __global__ void embed_backward(Batch b, Input in, const InputGradient
     __syncthreads();
 #pragma unroll 8
     for (int i = 0; i < 32; i++) {
-      const int r = base + slice * 32 + i;
-      const float factor = factors[slice * 32 + i];
+      const int r = base + i * INPUT_SLICES + slice;
+      const float factor = factors[i * INPUT_SLICES + slice];
       if (r < to && (factor != 0.f || (entry == 0 && of.bias)))
 #pragma unroll
         for (int j = 0; j < PER_LANE; j++) {

@@ -87,13 +87,12 @@ __device__ __forceinline__ auto bias_of(const Linear& linear) {
   return [=](int, int p) { return *(const float2*)(bias + p); };
 }
 
-// The end of a half layer: the row that it began with, in the tile `y`, where the result goes too; and into device memory.
-__device__ __forceinline__ auto joined(const Tile& t, float* y, float* to) {
+// The end of a half layer: the row that it began with, in the tile `y`, where the result goes too.
+__device__ __forceinline__ auto joined(float* y) {
   return [=](int r, int p, float2 v, float2 bias) {
     float2* own = (float2*)(y + r * PADDED(D) + p);
     const float2 x = RESIDUAL ? *own : make_float2(0.f, 0.f);
     *own = make_float2(v.x + bias.x + x.x, v.y + bias.y + x.y);
-    put_row<D>(to, t, r, p, *own);
   };
 }
 
@@ -131,8 +130,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) join(Batch b, Streams s) {
   load<D>(h.attended, a, t.row0, t.rows);
   // `project` has settled the statistics.
   if (RESIDUAL) put_normalised(fetch(h.x, t.row0, t.rows), h.input, h.input.stats + 2 * D, t.row0, t.rows, y);
-  weights.product<D, D>(a, bias_of(h.output), joined(t, y, h.middle));
+  weights.product<D, D>(a, bias_of(h.output), joined(y));
   __syncthreads();
+  store<D>(y, h.middle, t.row0, t.rows);
   add_statistics(h.norm1, y, t.number, t.row0, t.rows, b.control->train);
 }
 
@@ -153,10 +153,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) feed(Batch b, Streams s) {
       if (c + 1 < 2 * WIDTH) v.y *= kept(key, t.row0 + r, c + 1, (2 * WIDTH + 3) / 4, s.threshold, s.scale);
     }
     *(float2*)(hidden + r * PADDED(HIDDEN) + c) = v;
-    if (train) put_row<HIDDEN>(h.hidden, t, r, c, v);
   });
-  weights.product<HIDDEN, D>(hidden, bias_of(h.second), joined(t, y, h.out));
+  weights.product<HIDDEN, D>(hidden, bias_of(h.second), joined(y));
   __syncthreads();
+  store<D>(y, h.out, t.row0, t.rows);
+  if (train) store<HIDDEN>(hidden, h.hidden, t.row0, t.rows);
   add_statistics(h.norm2, y, t.number, t.row0, t.rows, train);
 }
 
@@ -176,16 +177,16 @@ extern "C" __global__ void __launch_bounds__(THREADS) feed_backward(Batch b, Str
   weights.product<D, HIDDEN>(g, hidden, [&](int r, int c, float2 v, float2 on) {
     v = make_float2(on.x > 0.f ? v.x * scale : 0.f, on.y > 0.f ? v.y * scale : 0.f);
     *(float2*)(wide + r * PADDED(HIDDEN) + c) = v;
-    put_row<HIDDEN>(h.dhidden, t, r, c, v);
   });
   weights.product<HIDDEN, D>(wide, nothing_else(), [&](int r, int p, float2 v, float2) {
     float2* own = (float2*)(g + r * PADDED(D) + p);
     const float2 x = RESIDUAL ? *own : make_float2(0.f, 0.f);
     *own = make_float2(v.x + x.x, v.y + x.y);
-    put_row<D>(h.dmiddle, t, r, p, *own);
   });
   __syncthreads();
-  if (NORM == 1) add_gradient_sums(h.norm1, g, h.middle, t.number, t.row0, t.rows);
+  store<D>(g, h.dmiddle, t.row0, t.rows);
+  store<HIDDEN>(wide, h.dhidden, t.row0, t.rows);
+  if (NORM == 1) add_gradient_sums(h.norm1, g, h.middle + (size_t)t.row0 * D, D, t.number, t.row0, t.rows);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) join_backward(Batch b, Streams s) {
@@ -238,7 +239,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) project_backward(Batch b, 
   };
   const auto add = [&](int r, int p, float2 v, float2 other) {
     v = make_float2(v.x + other.x, v.y + other.y);
-    put_row<D>(h.dout, t, r, p, v);
     *(float2*)(out + r * PADDED(D) + p) = v;
   };
   if (t.edges) {
@@ -251,5 +251,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) project_backward(Batch b, 
     weights.product<3 * D, D>(g, others, add);
   }
   __syncthreads();
-  if (NORM == 1 && !first) add_gradient_sums(h.input, out, h.x, t.number, t.row0, t.rows);
+  store<D>(out, h.dout, t.row0, t.rows);
+  if (NORM == 1 && !first) add_gradient_sums(h.input, out, h.x + (size_t)t.row0 * D, D, t.number, t.row0, t.rows);
 }

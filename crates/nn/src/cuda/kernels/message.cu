@@ -410,39 +410,52 @@ __device__ __forceinline__ const MessageHalf& half_of(const Message& m, const Ti
 __device__ void activate(const Batch& b, const Message& m, const Tile& t, float* y) {
   const MessageHalf& h = half_of(m, t);
   const bool train = b.control->train;
+  const Share before = RESIDUAL ? fetch(h.h, t.row0, t.rows) : Share();
   load_normalised(h.x, h.norm, t.number == 0, t.row0, t.rows, train, y);
   const u64 key = dropout_key(b.control, h.dropped);
-  for (int at = threadIdx.x; at < ROWS * D; at += THREADS) {
-    const int r = at / D, p = at % D, row = t.row0 + r;
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    const int r = share_row(i), p = share_place(i), row = t.row0 + r;
     if (row >= t.rows) continue;
-    const size_t place = (size_t)row * D + p;
-    float v = activated(y[r * PADDED(D) + p]);
-    if (RESIDUAL) v += h.h[place];
-    if (DROPOUT && train) v *= kept_stream(key, row, p, m.threshold, m.scale);
-    h.out[place] = y[r * PADDED(D) + p] = v;
+    float4* own = (float4*)(y + r * PADDED(D) + p);
+    float4 v = *own;
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+      float& one = (&v.x)[j];
+      one = activated(one);
+      if (RESIDUAL) one += (&before.v[i].x)[j];
+      if (DROPOUT && train) one *= kept_stream(key, row, p + j, m.threshold, m.scale);
+    }
+    *(float4*)(h.out + (size_t)row * D + p) = *own = v;
   }
   __syncthreads();
 }
 
-// The gradient of the normalised x, and what the normalisation needs of it, from that of the output: in the tile `g` and, unless it is new, in device memory.
+// The gradient of the normalised x, and what the normalisation needs of it, from that of the output in the tile `g`, which is used up.
 __device__ void activate_backward(const Batch& b, const Message& m, const Tile& t, float* g, float* y) {
   const MessageHalf& h = half_of(m, t);
   // `activate` has settled the statistics.
-  put_normalised(fetch(h.x, t.row0, t.rows), h.norm, h.norm.stats + 2 * D, t.row0, t.rows, y);
+  const Share x = fetch(h.x, t.row0, t.rows);
+  put_normalised(x, h.norm, h.norm.stats + 2 * D, t.row0, t.rows, y);
   const u64 key = dropout_key(b.control, h.dropped);
-  for (int at = threadIdx.x; at < ROWS * D; at += THREADS) {
-    const int r = at / D, p = at % D, row = t.row0 + r;
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    const int r = share_row(i), p = share_place(i), row = t.row0 + r;
     if (row >= t.rows) continue;
-    const size_t place = (size_t)row * D + p;
-    float v = g[r * PADDED(D) + p];
-    if (DROPOUT) v *= kept_stream(key, row, p, m.threshold, m.scale);
-    h.g[place] = v;
-    v *= slope(y[r * PADDED(D) + p]);
-    y[r * PADDED(D) + p] = v;
-    if (h.dy) h.dy[place] = v;
+    float4 *from = (float4*)(g + r * PADDED(D) + p), *to = (float4*)(y + r * PADDED(D) + p);
+    float4 v = *from, normal = *to;
+    if (DROPOUT)
+#pragma unroll
+      for (int j = 0; j < 4; j++) (&v.x)[j] *= kept_stream(key, row, p + j, m.threshold, m.scale);
+    *(float4*)(h.g + (size_t)row * D + p) = v;
+#pragma unroll
+    for (int j = 0; j < 4; j++) (&v.x)[j] *= slope((&normal.x)[j]);
+    *to = v;
+    if (h.dy) *(float4*)(h.dy + (size_t)row * D + p) = v;
+    *from = x.v[i];
   }
   __syncthreads();
-  if (NORM == 1) add_gradient_sums(h.norm, y, h.x, t.number, t.row0, t.rows);
+  if (NORM == 1) add_gradient_sums(h.norm, y, g, PADDED(D), t.number, t.row0, t.rows);
 }
 
 // `below` is the layer before, unless this is the first.
@@ -543,10 +556,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) message_activate_backward(
 }
 
 #if KIND > 1
-// The gradient of x. That of edges' gates is found by `message_into`, where it needs no more than means over the batch, which one block more finds.
+// The gradient of x. That of edges' gates is found by `message_into`, where it needs no more than means over the batch, which one block more settles unless `merge_group` has.
 extern "C" __global__ void __launch_bounds__(THREADS) message_unnormalise(Batch b, Message m) {
   if (KIND == 3 && NORM == 1 && blockIdx.x + 1 == gridDim.x) {
-    settle_means(m.edge.norm, b.control->edges);
+    __shared__ float2 means[D];
+    if (m.edge.norm.group == 1) merge_means(m.edge.norm, b.control->edges, true, means);
     return;
   }
   const Tile t = tile_of(b, m.with_edges);

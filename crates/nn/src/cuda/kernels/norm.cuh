@@ -1,7 +1,7 @@
 // Normalisations (NORM: 0 none, 1 over the rows of the batch, 2 over the channels of a row) on tiles of ROWS rows.
 //
 // Batch: every tile leaves the mean and the sum of squared deviations of its rows; the blocks of the next kernel merge those of all tiles, each for itself and all in the
-// same order, so nobody waits for a last block. Where there are many tiles, groups of them are merged by a kernel in between.
+// same order, so nobody waits for a last block. Where there are many tiles, a kernel in between merges groups of them, and its last block the groups.
 //   dx = scale * (dy - mean(dy) - x^ * mean(dy * x^))
 // Layer: g = gamma * dy; dx = (g - mean(g) - x^ * mean(g * x^)) / deviation, a row's statistics computed again rather than kept.
 
@@ -75,27 +75,8 @@ __device__ __noinline__ void merge_sums(Items items, float2* sums) {
   });
 }
 
-// Blocks (group, stream): merges a group of tiles; `back`: sums of gradients.
-extern "C" __global__ void __launch_bounds__(THREADS) merge_group(Batch b, Site node, Site edge, int back) {
-  const Site& site = blockIdx.y == 0 ? node : edge;
-  const int rows = site.edges ? b.control->edges : b.control->nodes, tiles = tiles_of(rows), first = blockIdx.x * site.group;
-  if (site.group == 1 || first >= tiles) return;
-  float* partial = back ? site.sums : site.moments;
-  const Items items = {partial + (size_t)first * 2 * D, min(site.group, tiles - first), ROWS};
-  __shared__ float2 result[D];
-  if (back) merge_sums(items, result);
-  else merge_moments(items, min(rows - first * ROWS, site.group * ROWS), result);
-  float* to = partial + (size_t)(site.tiles + blockIdx.x) * 2 * D;
-  if (threadIdx.x < D) {
-    to[threadIdx.x] = result[threadIdx.x].x;
-    to[D + threadIdx.x] = result[threadIdx.x].y;
-  }
-}
-
-// A normalisation's scale and shift, which `found` (shared, 2 * D) may hold: in training out of the tiles' moments, in inference as they are known. In training one block of
-// the batch settles them for later kernels, and the running statistics with them.
-__device__ const float* find_statistics(const Site& site, int rows, bool train, bool settle, float* found) {
-  if (NORM != 1 || !site.stats || !train) return site.stats + 2 * D;
+// A normalisation's scale and shift, into `found` (shared, 2 * D); `settle`: for later kernels too, and the running statistics with them.
+__device__ void merge_statistics(const Site& site, int rows, bool settle, float* found) {
   __shared__ float2 moments[D];
   merge_moments(items_of(site, site.moments, rows), rows, moments);
   const int p = threadIdx.x;
@@ -114,7 +95,56 @@ __device__ const float* find_statistics(const Site& site, int rows, bool train, 
     }
   }
   __syncthreads();
+}
+
+// What the way back through a normalisation needs of the whole batch, into `means` (shared, D); `settle`: for later kernels too.
+__device__ void merge_means(const Site& site, int rows, bool settle, float2* means) {
+  merge_sums(items_of(site, site.sums, rows), means);
+  const float each = 1.f / max(rows, 1);
+  const int p = threadIdx.x;
+  if (p < D) {
+    const float2 mean = means[p] = make_float2(means[p].x * each, means[p].y * each);
+    if (settle) {
+      STAT(4)[p] = mean.x;
+      STAT(5)[p] = mean.y;
+    }
+  }
+  __syncthreads();
+}
+
+// Blocks (group, stream): merges a group of tiles, the last block also the groups; `back`: sums of gradients.
+extern "C" __global__ void __launch_bounds__(THREADS) merge_group(Batch b, Site node, Site edge, int back) {
+  const Site& site = blockIdx.y == 0 ? node : edge;
+  const int rows = site.edges ? b.control->edges : b.control->nodes, tiles = tiles_of(rows), first = blockIdx.x * site.group;
+  if (site.group == 1 || first >= tiles || (!back && !b.control->train)) return;
+  float* partial = back ? site.sums : site.moments;
+  const Items items = {partial + (size_t)first * 2 * D, min(site.group, tiles - first), ROWS};
+  __shared__ __align__(16) float2 result[D];
+  if (back) merge_sums(items, result);
+  else merge_moments(items, min(rows - first * ROWS, site.group * ROWS), result);
+  float* to = partial + (size_t)(site.tiles + blockIdx.x) * 2 * D;
+  if (threadIdx.x < D) {
+    to[threadIdx.x] = result[threadIdx.x].x;
+    to[D + threadIdx.x] = result[threadIdx.x].y;
+  }
+  if (!last_block(site.ticket, (tiles + site.group - 1) / site.group)) return;
+  if (back) merge_means(site, rows, true, result);
+  else merge_statistics(site, rows, true, (float*)result);
+}
+
+// A normalisation's scale and shift, which `found` (shared, 2 * D) may hold: in training out of the tiles' moments unless `merge_group` has settled them, in inference as they
+// are known. In training one block of the batch settles them for later kernels.
+__device__ const float* find_statistics(const Site& site, int rows, bool train, bool settle, float* found) {
+  if (NORM != 1 || !site.stats || !train || site.group > 1) return site.stats + 2 * D;
+  merge_statistics(site, rows, settle, found);
   return found;
+}
+
+// Likewise of the way back.
+__device__ void find_means(const Site& site, int rows, float2* means) {
+  if (site.group == 1) return merge_means(site, rows, false, means);
+  if (threadIdx.x < D) means[threadIdx.x] = make_float2(STAT(4)[threadIdx.x], STAT(5)[threadIdx.x]);
+  __syncthreads();
 }
 
 // Statistics for inference.
@@ -137,17 +167,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) settle_gradients(Batch b, 
   if (threadIdx.x < D) {
     site.dbeta[threadIdx.x] = sums[threadIdx.x].x;
     site.dgamma[threadIdx.x] = sums[threadIdx.x].y;
-  }
-}
-
-// What the way back through a normalisation needs, for kernels that do not work on tiles.
-__device__ void settle_means(const Site& site, int rows) {
-  __shared__ float2 sums[D];
-  merge_sums(items_of(site, site.sums, rows), sums);
-  const float each = 1.f / max(rows, 1);
-  if (threadIdx.x < D) {
-    STAT(4)[threadIdx.x] = sums[threadIdx.x].x * each;
-    STAT(5)[threadIdx.x] = sums[threadIdx.x].y * each;
   }
 }
 
@@ -232,14 +251,14 @@ __device__ void add_statistics(const Site& site, const float* tile, int tile_num
   }
 }
 
-// Leaves a tile's sums of dy and dy * x^. `tile` holds dy, `x` the rows before normalisation.
-__device__ void add_gradient_sums(const Site& site, const float* tile, const float* x, int tile_number, int row0, int rows) {
+// Leaves a tile's sums of dy and dy * x^. `tile` holds dy, `x` its rows before normalisation, `pitch` apart.
+__device__ void add_gradient_sums(const Site& site, const float* tile, const float* x, int pitch, int tile_number, int row0, int rows) {
   __shared__ float2 sums[D];
   const int p = threadIdx.x % D;
   const float mean = STAT(0)[p], inverse = STAT(1)[p];
   sum_items(max(0, min(ROWS, rows - row0)), sums, [&](int r, int p) {
     const float dy = tile[r * PADDED(D) + p];
-    return make_float2(dy, dy * (x[(size_t)(row0 + r) * D + p] - mean) * inverse);
+    return make_float2(dy, dy * (x[r * pitch + p] - mean) * inverse);
   });
   float* own = site.sums + (size_t)tile_number * 2 * D;
   if (threadIdx.x < D) {
@@ -252,12 +271,7 @@ __device__ void add_gradient_sums(const Site& site, const float* tile, const flo
 __device__ void load_backward(const Site& site, const float* dy, const float* x, int tile_number, int row0, int rows, float* tile, float* other) {
   const Share g = fetch(dy, row0, rows), before = NORM != 0 ? fetch(x, row0, rows) : Share();
   __shared__ __align__(16) float2 means[D];
-  if (NORM == 1) {
-    merge_sums(items_of(site, site.sums, rows), means);
-    const float each = 1.f / max(rows, 1);
-    if (threadIdx.x < D) means[threadIdx.x] = make_float2(means[threadIdx.x].x * each, means[threadIdx.x].y * each);
-    __syncthreads();
-  }
+  if (NORM == 1) find_means(site, rows, means);
 #pragma unroll
   for (int i = 0; i < 2; i++) {
     const int r = share_row(i), p = share_place(i);

@@ -39,65 +39,95 @@ extern "C" __global__ void __launch_bounds__(UNIT_THREADS) weigh_gradients(Batch
   const int from = min(rows, chunk * per), to = min(rows, from + per);
   const int K = job.k, N = job.n;
   // A thread always copies the same four columns: UNIT / 4 rows are as many copies as there are threads.
-  const int c = threadIdx.x % (UNIT / 4) * 4, last = max(0, to - 1);
-  const float *a = job.a + (k0 + c < K ? k0 + c : 0), *dy = job.g + (n0 + c < N ? n0 + c : 0);
-  auto send = [&](int base, int stage) {
-    float *as = shared + stage * 2 * DEPTH * SIDE, *gs = as + DEPTH * SIDE;
+  const int c = threadIdx.x % (UNIT / 4) * 4, r0 = threadIdx.x / (UNIT / 4);
+  const bool real_a = k0 + c < K, real_g = n0 + c < N;
+  const float *a = job.a + (size_t)(from + r0) * K + (real_a ? k0 + c : 0), *dy = job.g + (size_t)(from + r0) * N + (real_g ? n0 + c : 0);
+  // Sends the next set of rows; what lies past the end is not read.
+  int sent = from + r0;
+  auto send = [&](int stage) {
+    float *as = shared + stage * 2 * DEPTH * SIDE + r0 * SIDE + c, *gs = as + DEPTH * SIDE;
 #pragma unroll
-    for (int i = 0; i < (DEPTH * UNIT / 4 + UNIT_THREADS - 1) / UNIT_THREADS; i++) {
-      const int r = threadIdx.x / (UNIT / 4) + i * (UNIT / 4), row = base + r;
-      if (DEPTH % (UNIT / 4) != 0 && r >= DEPTH) break;
-      copy_or_zero(as + r * SIDE + c, a + (size_t)min(row, last) * K, row < to && k0 + c < K);
-      copy_or_zero(gs + r * SIDE + c, dy + (size_t)min(row, last) * N, row < to && n0 + c < N);
+    for (int i = 0; i < DEPTH; i += UNIT / 4) {
+      if (DEPTH % (UNIT / 4) != 0 && r0 + i >= DEPTH) break;
+      copy_or_zero(as + i * SIDE, a + i * K, sent + i < to && real_a);
+      copy_or_zero(gs + i * SIDE, dy + i * N, sent + i < to && real_g);
     }
+    sent += DEPTH;
+    a += DEPTH * K;
+    dy += DEPTH * N;
     asm volatile("cp.async.commit_group;" ::: "memory");
   };
 #pragma unroll 1
-  for (int i = 0; i < AHEAD - 1; i++) send(from + i * DEPTH, i);
-  // Tiles of 16 x 8: a warp takes one row of them, or a part of it.
-  constexpr int TALL = UNIT / 16, WIDE = UNIT / 8, WARPS = UNIT_THREADS / 32, SHARE = WARPS / TALL > 0 ? WARPS / TALL : 1, EACH = (WIDE + SHARE - 1) / SHARE;
-  float sum[EACH][4] = {}, column = 0.f;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, ki = warp / SHARE * 16, ni = warp % SHARE * EACH * 8;
-  const bool working = warp < TALL * SHARE;
-  // A lane meets two columns of `a`. Rows past the end become the shift, times a gradient of zero.
-  const int first = k0 + ki + lane / 4;
+  for (int i = 0; i < AHEAD - 1; i++) send(i);
+  // Pieces of 16 x 8: a warp takes HIGH rows of them, or a part of those, and every HIGH-th step along the rows of a set.
+  constexpr int HIGH = UNIT % 32 == 0 ? 2 : 1, TALL = UNIT / 16 / HIGH, WIDE = UNIT / 8, WARPS = UNIT_THREADS / 32;
+  constexpr int SHARE = WARPS / HIGH / TALL > 0 ? WARPS / HIGH / TALL : 1, EACH = (WIDE + SHARE - 1) / SHARE;
+  float sum[HIGH][EACH][4] = {}, column = 0.f;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, own = warp % (TALL * SHARE), part = warp / (TALL * SHARE);
+  const int ki = own / SHARE * 16 * HIGH, ni = own % SHARE * EACH * 8;
+  const bool working = part < HIGH;
+  // Columns of `a` that a lane meets. Rows past the end become the shift, times a gradient of zero.
   const bool normal = NORM == 1 && site.stats;
-  const float scale0 = normal && first < K ? STAT(2)[first] : 1.f, shift0 = normal && first < K ? STAT(3)[first] : 0.f;
-  const float scale1 = normal && first + 8 < K ? STAT(2)[first + 8] : 1.f, shift1 = normal && first + 8 < K ? STAT(3)[first + 8] : 0.f;
+  float scale[2 * HIGH], shift[2 * HIGH];
+#pragma unroll
+  for (int i = 0; i < 2 * HIGH; i++) {
+    const int k = k0 + ki + lane / 4 + 8 * i;
+    scale[i] = normal && k < K ? STAT(2)[k] : 1.f;
+    shift[i] = normal && k < K ? STAT(3)[k] : 0.f;
+  }
   int stage = 0;
 #pragma unroll 1
   for (int base = from; base < to; base += DEPTH) {
     asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD - 2) : "memory");
     __syncthreads();
-    send(base + (AHEAD - 1) * DEPTH, (stage + AHEAD - 1) % AHEAD);
+    send((stage + AHEAD - 1) % AHEAD);
     const float *as = shared + stage * 2 * DEPTH * SIDE, *gs = as + DEPTH * SIDE;
     stage = (stage + 1) % AHEAD;
     if (k0 == 0 && job.bias && threadIdx.x < UNIT)
 #pragma unroll
       for (int r = 0; r < DEPTH; r++) column += gs[r * SIDE + threadIdx.x];
-    if (working)
+    if (working) {
+      as += part * STEP * SIDE + ki;
+      gs += part * STEP * SIDE + ni;
 #pragma unroll
-      for (int r = 0; r < DEPTH; r += STEP) {
-        u32 left[TERMS][4];
-        load_left(left, [&](int m, int kk) { return as[(r + kk) * SIDE + ki + m] * (m < 8 ? scale0 : scale1) + (m < 8 ? shift0 : shift1); });
+      for (int r = 0; r < DEPTH; r += HIGH * STEP) {
+        u32 left[HIGH][TERMS][4];
+#pragma unroll
+        for (int h = 0; h < HIGH; h++)
+          load_left(left[h], [&](int m, int kk) { return as[(r + kk) * SIDE + h * 16 + m] * scale[2 * h + m / 8] + shift[2 * h + m / 8]; });
 #pragma unroll
         for (int i = 0; i < EACH; i++)
           if (WIDE % EACH == 0 || ni + i * 8 < UNIT) {
             u32 right[TERMS][2];
-            load_right(right, [&](int kk, int j) { return gs[(r + kk) * SIDE + ni + i * 8 + j]; });
-            multiply_all(sum[i], left, right);
+            load_right(right, [&](int kk, int j) { return gs[(r + kk) * SIDE + i * 8 + j]; });
+#pragma unroll
+            for (int h = 0; h < HIGH; h++) multiply_all(sum[h][i], left[h], right);
           }
       }
+    }
+  }
+  if (HIGH > 1) {
+    // The parts, in their order.
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
+    __syncthreads();
+    float* others = shared + own * 32 + lane;
+#pragma unroll
+    for (int i = 0; i < HIGH * EACH * 4; i++)
+      if (part == 1) others[i * TALL * SHARE * 32] = sum[i / 4 / EACH][i / 4 % EACH][i % 4];
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < HIGH * EACH * 4; i++)
+      if (part == 0) sum[i / 4 / EACH][i / 4 % EACH][i % 4] += others[i * TALL * SHARE * 32];
   }
   float* weight = job.weight + chunk * jobs.stride;
   const int g = lane / 4, t = lane % 4 * 2;
-  if (working)
+  if (part == 0)
 #pragma unroll
-    for (int i = 0; i < EACH; i++) {
-      const int k = k0 + ki + g, n = n0 + ni + i * 8 + t;
+    for (int at = 0; at < HIGH * EACH; at++) {
+      const int h = at / EACH, i = at % EACH, k = k0 + ki + h * 16 + g, n = n0 + ni + i * 8 + t;
       if ((WIDE % EACH == 0 || ni + i * 8 < UNIT) && n < N) {
-        if (k < K) *(float2*)(weight + (size_t)k * N + n) = make_float2(sum[i][0], sum[i][1]);
-        if (k + 8 < K) *(float2*)(weight + (size_t)(k + 8) * N + n) = make_float2(sum[i][2], sum[i][3]);
+        if (k < K) *(float2*)(weight + (size_t)k * N + n) = make_float2(sum[h][i][0], sum[h][i][1]);
+        if (k + 8 < K) *(float2*)(weight + (size_t)(k + 8) * N + n) = make_float2(sum[h][i][2], sum[h][i][3]);
       }
     }
   if (k0 == 0 && job.bias && threadIdx.x < UNIT && n0 + threadIdx.x < N) job.bias[chunk * jobs.stride + n0 + threadIdx.x] = column;
