@@ -42,7 +42,7 @@ struct Message {
   float* dlogits;        // like `logits`
   float* dt;             // [edges, HEADS]
   int single;            // whether all channels are one head
-  float* inverse;        // [nodes, D] of gated layers
+  float* inverse;        // [nodes, D] of gated layers: 1 / sum of the open gates; going back the gradient of x times that
 };
 
 __device__ __forceinline__ float activated(float y) { return y > 0.f ? y : KIND == 2 ? __expf(y) - 1.f : 0.f; }
@@ -330,8 +330,12 @@ extern "C" __global__ void __launch_bounds__(128) message_into(Batch b, Message 
   const int node = own_node();
   if (node >= b.control->nodes) return;
   const float* terms = m.node.projected;
-  const Lane dx = lane_of(m.node.dx + (size_t)node * D), inverse = lane_of(m.inverse + (size_t)node * D);
-  const Lane x = lane_of(m.node.x + (size_t)node * D), own = term(terms, node, 0);
+  const Lane dx = lane_of(m.node.dx + (size_t)node * D), x = lane_of(m.node.x + (size_t)node * D), own = term(terms, node, 0);
+  Lane dsent = lane_of(m.inverse + (size_t)node * D);
+#pragma unroll
+  for (int j = 0; j < PER_LANE; j++) dsent.v[j] *= dx.v[j];
+  // For `message_out`, to which this node is a target.
+  put(dsent, m.inverse + (size_t)node * D);
 #if NORM == 1
   const Channels channels = channels_of(m.edge.norm);
   const float* above = m.edge.g;
@@ -358,7 +362,7 @@ extern "C" __global__ void __launch_bounds__(128) message_into(Batch b, Message 
 #pragma unroll
       for (int j = 0; j < PER_LANE; j++) {
         const float open = sigmoid(gate[i].v[j]);
-        dgate[i].v[j] += dx.v[j] * inverse.v[j] * (message[i].v[j] - (x.v[j] - own.v[j])) * open * (1.f - open);
+        dgate[i].v[j] += dsent.v[j] * (message[i].v[j] - (x.v[j] - own.v[j])) * open * (1.f - open);
         sum.v[j] += dgate[i].v[j];
       }
       put(dgate[i], m.edge.dx + (size_t)(e + i) * D);
@@ -376,21 +380,20 @@ extern "C" __global__ void __launch_bounds__(128) message_out(Batch b, Message m
   Lane message = nothing(), source = nothing();
   const int to = b.out_start[node + 1];
   for (int at = b.out_start[node]; at < to; at += EDGES_AT_ONCE) {
-    Lane gate[EDGES_AT_ONCE], dgate[EDGES_AT_ONCE], dx[EDGES_AT_ONCE], inverse[EDGES_AT_ONCE];
+    Lane gate[EDGES_AT_ONCE], dgate[EDGES_AT_ONCE], dsent[EDGES_AT_ONCE];
 #pragma unroll
     for (int i = 0; i < EDGES_AT_ONCE; i++) {
       const int place = min(at + i, to - 1), edge = b.out_edge[place], target = b.out_target[place];
       gate[i] = lane_of(m.edge.x + (size_t)edge * D);
       dgate[i] = lane_of(m.edge.dx + (size_t)edge * D);
-      dx[i] = lane_of(m.node.dx + (size_t)target * D);
-      inverse[i] = lane_of(m.inverse + (size_t)target * D);
+      dsent[i] = lane_of(m.inverse + (size_t)target * D);
     }
 #pragma unroll
     for (int i = 0; i < EDGES_AT_ONCE; i++) {
       if (at + i >= to) break;
 #pragma unroll
       for (int j = 0; j < PER_LANE; j++) {
-        message.v[j] += sigmoid(gate[i].v[j]) * dx[i].v[j] * inverse[i].v[j];
+        message.v[j] += sigmoid(gate[i].v[j]) * dsent[i].v[j];
         source.v[j] += dgate[i].v[j];
       }
     }
