@@ -33,6 +33,15 @@ pub fn warn(message: &str) {
     say!("warning: {message}");
 }
 
+/// The end of a sentence about a name that does not exist: the one that was meant, if one is near.
+pub fn nearest(wrong: &str, names: impl Iterator<Item = String>) -> String {
+    let nearest = names.map(|known| (strsim::damerau_levenshtein(&known, wrong), known)).min();
+    match nearest {
+        Some((distance, known)) if distance <= 3.max(wrong.len() / 3) => format!("; did you mean `{known}`?"),
+        _ => ".".to_owned(),
+    }
+}
+
 /// Whether an error only says that nobody reads our output any more.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))

@@ -235,7 +235,12 @@ fn a_run_trains_is_refused_twice_and_scores_the_same_again() {
         "other.jsonl: the data cannot be used: its targets are 1 float of graphs, the model predicts 1 class of nodes";
     assert!(complaint.contains(expected), "{complaint}");
     assert!(place.refused("eval nothing").contains("nothing: "));
-    assert!(place.refused("train --preset zink").contains("there is no preset `zink`; did you mean `zinc`?"));
+    assert!(
+        place
+            .refused("train --preset zink")
+            .contains("there is no preset `zink`; did you mean `zinc`? There are zinc,")
+    );
+    assert!(place.refused("train --preset social-network").contains("there is no preset `social-network`. There are"));
     assert!(place.refused("train --preset zinc").contains("there is no data"));
     let shown = place.done("config show --preset pattern-full-none-ln --set optimizer.lr=1e-3");
     place.write("mine.toml", &shown);

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use gt_nn::cpu::{Adam, Edges, Engine, Isa};
 use gt_nn::cuda::{CudaDevice, CudaEngine, CudaError, CudaLabels, CudaTask, Pass, PassResult, Precision, ResidentData};
+use rayon::prelude::*;
 use support::comparison::{Comparison, adam};
 use support::{Fixture, fixtures, say};
 
@@ -77,16 +78,20 @@ fn parity_on_a_card_in_single_precision() {
         Ok(device) => device,
         Err(error) => return say(&format!("skipped: {error}")),
     };
-    let (mut compared, mut complaints) = (0, Vec::new());
-    for fixture in fixtures() {
-        for edges in [Edges::Sparse, Edges::Full].into_iter().take(if fixture.is_full() { 2 } else { 1 }) {
-            match run(&device, &fixture, edges) {
-                Ok(more) => complaints.extend(more),
-                Err(error) => panic!("{} {edges:?}: {error}", fixture.name),
-            }
-            compared += 1;
-        }
-    }
+    let fixtures = fixtures();
+    let cases = fixtures.iter().flat_map(|fixture| {
+        let edges = [Edges::Sparse, Edges::Full].into_iter().take(if fixture.is_full() { 2 } else { 1 });
+        edges.map(move |edges| (fixture, edges))
+    });
+    // Each has kernels of its own to compile, which takes longer than everything else.
+    let complaints: Vec<Vec<String>> = cases
+        .collect::<Vec<_>>()
+        .into_par_iter()
+        .map(|(fixture, edges)| {
+            run(&device, fixture, edges).unwrap_or_else(|error| panic!("{} {edges:?}: {error}", fixture.name))
+        })
+        .collect();
+    let (compared, complaints) = (complaints.len(), complaints.concat());
     say(&format!("{compared} comparisons on {}", device.name()));
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
     assert!(compared > 0, "no fixture was compared");

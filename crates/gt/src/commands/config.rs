@@ -65,7 +65,7 @@ pub fn published(name: &str) -> Result<Preset> {
     Preset::named(name).ok_or_else(|| {
         let short = ["zinc", "pattern", "cluster"].map(str::to_owned);
         let names = short.into_iter().chain(Preset::all().iter().map(Preset::name).collect::<Vec<_>>());
-        let nearest = names.min_by_key(|known| strsim::damerau_levenshtein(known, name)).unwrap_or_default();
-        anyhow!("there is no preset `{name}`; did you mean `{nearest}`? There are zinc, pattern and cluster, and all of (zinc|pattern|cluster)-(sparse|full)-(none|lappe|wl)-(bn|ln) and (zinc|pattern|cluster)-(gcn|gat|gatedgcn|gatedgcn-lappe) that were published")
+        let hint = console::nearest(name, names);
+        anyhow!("there is no preset `{name}`{hint} There are zinc, pattern and cluster, and all of (zinc|pattern|cluster)-(sparse|full)-(none|lappe|wl)-(bn|ln) and (zinc|pattern|cluster)-(gcn|gat|gatedgcn|gatedgcn-lappe) that were published")
     })
 }

@@ -10,6 +10,7 @@ use super::cell::Cell;
 use super::data::drawn;
 use super::paper::Paper;
 use super::record::{Folder, Record, run_name};
+use crate::console;
 
 /// A run that is left.
 pub struct Job {
@@ -112,8 +113,8 @@ pub fn choose(cells: &[Cell], names: &[String]) -> Result<Vec<Cell>> {
         let beginning = || cells.iter().filter(|cell| cell.begins_with(name)).collect();
         let found: Vec<&Cell> = if exactly.is_empty() { beginning() } else { exactly };
         if found.is_empty() {
-            let nearest = cells.iter().map(Cell::name).min_by_key(|known| strsim::damerau_levenshtein(known, name));
-            return Err(anyhow!("there is no cell `{name}` here; did you mean `{}`?", nearest.unwrap_or_default()));
+            let hint = console::nearest(name, cells.iter().map(Cell::name));
+            return Err(anyhow!("there is no cell `{name}` here{hint}"));
         }
         chosen.extend(found.into_iter().filter(|cell| !chosen.contains(cell)).cloned().collect::<Vec<_>>());
     }
@@ -147,6 +148,7 @@ mod tests {
         assert_eq!(chosen("zinc").unwrap().len(), 12);
         let error = chosen("zinc-sparse-lap-bn").unwrap_err().to_string();
         assert_eq!(error, "there is no cell `zinc-sparse-lap-bn` here; did you mean `zinc-sparse-lappe-bn`?");
+        assert_eq!(chosen("imdb").unwrap_err().to_string(), "there is no cell `imdb` here.");
     }
 
     #[test]
