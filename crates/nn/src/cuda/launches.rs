@@ -506,7 +506,7 @@ impl Launches {
                     stream,
                     self.program,
                     "embed_backward",
-                    (entries as u32, self.program.shape.chunks as u32, 1),
+                    (entries as u32, self.program.shape.chunks as u32, self.program.shape.d.div_ceil(32) as u32),
                     (32, INPUT_SLICES, 1),
                     0,
                     b.batch,

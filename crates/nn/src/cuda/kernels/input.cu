@@ -77,19 +77,19 @@ struct InputGradient {
 
 #define INPUT_SLICES 16
 
-// What a table or layer of the input gets back, all of one stream in a launch. Block (entry of all of them, chunk): sums over a chunk's rows; threads (channel, slice): slices take
-// rows by turns, and are added in order.
-extern "C" __global__ void __launch_bounds__(32 * INPUT_SLICES, 1) embed_backward(Batch b, Input in, const InputGradient* list, int edges, const float* g, size_t stride, int chunks, u32 threshold, float scale) {
+// What a table or layer of the input gets back, all of one stream in a launch. Block (entry of all of them, chunk, 32 channels): sums over a chunk's rows; threads (channel, slice):
+// slices take rows by turns, and are added in order.
+extern "C" __global__ void embed_backward(Batch b, Input in, const InputGradient* list, int edges, const float* g, size_t stride, int chunks, u32 threshold, float scale) {
   int entry = blockIdx.x, number = 0;
   while (entry >= list[number].entries) entry -= list[number++].entries;
   const InputGradient of = list[number];
   const Control* control = b.control;
-  const int rows = edges ? control->edges : control->nodes, chunk = blockIdx.y, slice = threadIdx.y;
+  const int rows = edges ? control->edges : control->nodes, chunk = blockIdx.y, slice = threadIdx.y, p = blockIdx.z * 32 + threadIdx.x;
   const int per = (rows + chunks - 1) / chunks, from = chunk * per, to = min(rows, from + per);
   const u64 key = dropout_key(control, 0);
-  const bool dropped = threshold > 0 && !edges && of.kind != 2 && of.kind != 4 && of.kind != 5;
+  const bool dropped = threshold > 0 && !edges && of.kind != 2 && of.kind != 4 && of.kind != 5, with_bias = entry == 0 && of.bias;
   __shared__ float factors[32 * INPUT_SLICES], sums[2][INPUT_SLICES][32];
-  float sum[PER_LANE] = {}, bias[PER_LANE] = {};
+  float sum = 0.f, bias = 0.f;
   for (int base = from; base < to; base += 32 * INPUT_SLICES) {
     // How often, or how much, each row has of this entry.
     const int own = base + slice * 32 + threadIdx.x;
@@ -113,35 +113,23 @@ extern "C" __global__ void __launch_bounds__(32 * INPUT_SLICES, 1) embed_backwar
     __syncthreads();
 #pragma unroll 8
     for (int i = 0; i < 32; i++) {
-      const int r = base + i * INPUT_SLICES + slice;
-      const float factor = factors[i * INPUT_SLICES + slice];
-      if (r < to && (factor != 0.f || (entry == 0 && of.bias)))
-#pragma unroll
-        for (int j = 0; j < PER_LANE; j++) {
-          const int p = threadIdx.x + 32 * j;
-          if (D % 32 == 0 || p < D) {
-            float v = g[(size_t)r * D + p];
-            if (dropped) v *= kept_stream(key, r, p, threshold, scale);
-            sum[j] += factor * v;
-            bias[j] += v;
-          }
-        }
-    }
-  }
-#pragma unroll
-  for (int j = 0; j < PER_LANE; j++) {
-    const int p = threadIdx.x + 32 * j;
-    __syncthreads();
-    sums[0][slice][threadIdx.x] = sum[j];
-    sums[1][slice][threadIdx.x] = bias[j];
-    __syncthreads();
-    if (slice == 0 && p < D) {
-      for (int s = 1; s < INPUT_SLICES; s++) {
-        sum[j] += sums[0][s][threadIdx.x];
-        bias[j] += sums[1][s][threadIdx.x];
+      const int at = i * INPUT_SLICES + slice, r = base + at;
+      if (r < to && p < D && (factors[at] != 0.f || with_bias)) {
+        float v = g[(size_t)r * D + p];
+        if (dropped) v *= kept_stream(key, r, p, threshold, scale);
+        sum += factors[at] * v;
+        bias += v;
       }
-      if (of.kind != 6) of.weight[chunk * stride + (size_t)entry * D + p] = sum[j];
-      if (entry == 0 && of.bias) of.bias[chunk * stride + p] = bias[j];
     }
   }
+  sums[0][slice][threadIdx.x] = sum;
+  sums[1][slice][threadIdx.x] = bias;
+  __syncthreads();
+  if (slice > 0 || p >= D) return;
+  for (int s = 1; s < INPUT_SLICES; s++) {
+    sum += sums[0][s][threadIdx.x];
+    bias += sums[1][s][threadIdx.x];
+  }
+  if (of.kind != 6) of.weight[chunk * stride + (size_t)entry * D + p] = sum;
+  if (with_bias) of.bias[chunk * stride + p] = bias;
 }
