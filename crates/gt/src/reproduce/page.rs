@@ -308,16 +308,15 @@ impl Hours {
         if ours.is_empty() {
             return "No run is done yet.".into();
         }
-        let but = match self.not_printed {
-            0 => String::new(),
-            count => format!(" (without {count} of ours, of which it prints none)"),
+        let theirs = match self.not_printed {
+            0 => format!("the paper’s runs of the same cells took {:.1} h on GTX 1080 Ti cards", self.paper),
+            all if all == self.runs => "the paper prints no hours of these cells".into(),
+            some => format!(
+                "the paper’s runs of the same cells took {:.1} h on GTX 1080 Ti cards (without {some} of ours, of which it prints none)",
+                self.paper
+            ),
         };
-        format!(
-            "The {} took {}; the paper’s runs of the same cells took {:.1} h on GTX 1080 Ti cards{but}.",
-            counted(self.runs, "run"),
-            ours.join(", "),
-            self.paper
-        )
+        format!("The {} took {}; {theirs}.", counted(self.runs, "run"), ours.join(", "))
     }
 }
 
@@ -486,5 +485,24 @@ fn checks_section(claims: &[Claim]) -> Section {
         title: "Comparisons behind the statements".into(),
         text: Vec::new(),
         grid: Grid { brief: 9, head, rows },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hours_that_the_paper_does_not_print_are_not_told_as_none() {
+        let hours = |runs, paper, not_printed| {
+            let ours = BTreeMap::from([("H200, tf32".to_owned(), 0.5)]);
+            Hours { ours, runs, paper, not_printed }.sentence()
+        };
+        let theirs = "the paper’s runs of the same cells took 21.0 h on GTX 1080 Ti cards";
+        assert_eq!(hours(4, 21.0, 0), format!("The 4 runs took 30 min on H200, tf32; {theirs}."));
+        let but = "(without 4 of ours, of which it prints none)";
+        assert_eq!(hours(8, 21.0, 4), format!("The 8 runs took 30 min on H200, tf32; {theirs} {but}."));
+        assert_eq!(hours(4, 0.0, 4), "The 4 runs took 30 min on H200, tf32; the paper prints no hours of these cells.");
+        assert_eq!(Hours::default().sentence(), "No run is done yet.");
     }
 }
