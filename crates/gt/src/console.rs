@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use anyhow::Result;
 use gt_data::fetch::Progress;
+use gt_models::config;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Writes to standard output.
@@ -35,11 +36,8 @@ pub fn warn(message: &str) {
 
 /// The end of a sentence about a name that does not exist: the one that was meant, if one is near.
 pub fn nearest(wrong: &str, names: impl Iterator<Item = String>) -> String {
-    let nearest = names.map(|known| (strsim::damerau_levenshtein(&known, wrong), known)).min();
-    match nearest {
-        Some((distance, known)) if distance <= 3.max(wrong.len() / 3) => format!("; did you mean `{known}`?"),
-        _ => ".".to_owned(),
-    }
+    let distance = |known: &str| strsim::damerau_levenshtein(known, wrong);
+    config::nearest(names, wrong.len(), distance).map_or(".".to_owned(), |known| format!("; did you mean `{known}`?"))
 }
 
 /// Whether an error only says that nobody reads our output any more.

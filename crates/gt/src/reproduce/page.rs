@@ -308,13 +308,14 @@ impl Hours {
         if ours.is_empty() {
             return "No run is done yet.".into();
         }
-        let theirs = match self.not_printed {
-            0 => format!("the paper’s runs of the same cells took {:.1} h on GTX 1080 Ti cards", self.paper),
-            all if all == self.runs => "the paper prints no hours of these cells".into(),
-            some => format!(
-                "the paper’s runs of the same cells took {:.1} h on GTX 1080 Ti cards (without {some} of ours, of which it prints none)",
-                self.paper
-            ),
+        let but = match self.not_printed {
+            0 => String::new(),
+            count => format!(" (without {count} of ours, of which it prints none)"),
+        };
+        let theirs = if self.not_printed == self.runs {
+            "the paper prints no hours of these cells".to_owned()
+        } else {
+            format!("the paper’s runs of the same cells took {:.1} h on GTX 1080 Ti cards{but}", self.paper)
         };
         format!("The {} took {}; {theirs}.", counted(self.runs, "run"), ours.join(", "))
     }

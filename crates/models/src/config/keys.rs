@@ -41,13 +41,20 @@ fn sentence(wrong: &str, right: impl Iterator<Item = String>) -> String {
         let moved = strsim::damerau_levenshtein(&own(wrong), &own(path)) + 1;
         strsim::damerau_levenshtein(wrong, path).min(moved)
     };
-    let nearest = right.map(|path| (distance(&path), path)).min();
-    match nearest {
-        Some((distance, path)) if distance <= 3.max(own(wrong).len() / 3) => {
-            format!("`{wrong}`: no such key; did you mean `{path}`?")
-        }
-        _ => format!("`{wrong}`: no such key"),
+    match nearest(right, own(wrong).len(), distance) {
+        Some(path) => format!("`{wrong}`: no such key; did you mean `{path}`?"),
+        None => format!("`{wrong}`: no such key"),
     }
+}
+
+/// What a wrong name of so many letters may have been meant to be, unless nothing is near: within three letters or a third of them.
+pub fn nearest(
+    names: impl Iterator<Item = String>,
+    letters: usize,
+    distance: impl Fn(&str) -> usize,
+) -> Option<String> {
+    let (distance, name) = names.map(|name| (distance(&name), name)).min()?;
+    (distance <= 3.max(letters / 3)).then_some(name)
 }
 
 /// Sets `section.key=value`.

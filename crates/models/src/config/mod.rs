@@ -7,6 +7,7 @@ mod model;
 mod training;
 
 pub use build::{Columns, DataShape, TargetShape};
+pub use keys::nearest;
 pub use links::LinksConfig;
 pub use model::{Encoding, Graph, Kind, ModelConfig, Pairs, Variant};
 pub use training::{

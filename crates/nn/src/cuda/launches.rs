@@ -235,7 +235,7 @@ impl Launches {
         for (index, layer) in b.layers.iter().enumerate() {
             // In inference nobody may read the last layer's edges.
             let edges = train || index + 1 < b.layers.len() || self.network.last_edges_read();
-            self.layer(b, layer, edges)?;
+            self.layer(b, layer, edges, train)?;
             if self.network.head_reads(index + 1) {
                 self.read(b, layer, index)?;
             }
@@ -243,7 +243,7 @@ impl Launches {
         self.head(b)
     }
 
-    fn layer(&self, b: &Buffers, layer: &Layer, edges: bool) -> Result<()> {
+    fn layer(&self, b: &Buffers, layer: &Layer, edges: bool, train: bool) -> Result<()> {
         let Self { stream, program, shared, .. } = self;
         let nodes = (self.size.nodes as u32).div_ceil(4).max(1);
         let mut attention = layer.attention;
@@ -254,9 +254,12 @@ impl Launches {
         launch!(stream, program, "attend", (nodes, 1, 1), (128, 1, 1), 0, b.batch, attention)?;
         let (streams, grid) = (self.streams(layer, edges), self.grid(edges));
         launch!(stream, program, "join", grid, self.threads(), shared.join, b.batch, streams)?;
-        self.merge(b, [streams.node.norm1, streams.edge.norm1], false)?;
+        if train {
+            self.merge(b, [streams.node.norm1, streams.edge.norm1], false)?;
+        }
         launch!(stream, program, "feed", grid, self.threads(), shared.feed, b.batch, streams)?;
-        self.merge(b, [streams.node.norm2, streams.edge.norm2], false)
+        // In inference statistics are known.
+        if train { self.merge(b, [streams.node.norm2, streams.edge.norm2], false) } else { Ok(()) }
     }
 
     /// Merges what tiles left for a normalisation, where there are too many for everybody to do it.

@@ -90,7 +90,7 @@ impl Shape {
         };
         let of = |chunk| Self { chunk, ..shape };
         let fitting = (1..=deep).rev().filter(|&chunk| deep.is_multiple_of(chunk) && chunk * step <= stage).map(of);
-        // Runs side by side are faster with two blocks to a processor, and one alone as fast: where registers allow that, stages do.
+        // Runs side by side are faster with two blocks to a processor, and one alone as fast. Where registers allow two, stages are small enough for them; elsewhere they are as large as they may be.
         let pairs = terms == 1 && shape.threads() <= PAIR.0;
         let pair = fitting.clone().find(|shape| pairs && shape.tiles(&[d, shape.hidden]) <= PAIR.1);
         pair.or(fitting.clone().next()).unwrap_or(shape)

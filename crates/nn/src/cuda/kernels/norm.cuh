@@ -112,11 +112,11 @@ __device__ void merge_means(const Site& site, int rows, bool settle, float2* mea
   __syncthreads();
 }
 
-// Blocks (group, stream): merges a group of tiles, the last block also the groups; `back`: sums of gradients.
+// In training, blocks (group, stream): merges a group of tiles, the last block also the groups; `back`: sums of gradients.
 extern "C" __global__ void __launch_bounds__(THREADS) merge_group(Batch b, Site node, Site edge, int back) {
   const Site& site = blockIdx.y == 0 ? node : edge;
   const int rows = site.edges ? b.control->edges : b.control->nodes, tiles = tiles_of(rows), first = blockIdx.x * site.group;
-  if (site.group == 1 || first >= tiles || (!back && !b.control->train)) return;
+  if (site.group == 1 || first >= tiles) return;
   float* partial = back ? site.sums : site.moments;
   const Items items = {partial + (size_t)first * 2 * D, min(site.group, tiles - first), ROWS};
   __shared__ __align__(16) float2 result[D];
