@@ -47,6 +47,8 @@ struct SharedMemory {
     weigh: usize,
     /// Of layers of another kind, going back through a projection.
     message: usize,
+    /// Of gated layers' edges.
+    gate: usize,
 }
 
 /// Launches a kernel: stream, program, name, grid, block, bytes of shared memory, arguments.
@@ -83,6 +85,7 @@ impl Launches {
             // Four sets of 32 rows of both factors, as in `weights.cu`.
             weigh: 4 * 2 * 32 * (program.shape.unit + 8) * 4,
             message: tiles(&[d, if network.kind == LayerKind::Gated { 4 * d } else { d }]),
+            gate: tiles(&[d, d, d]),
             head: 2 * HEAD_ROWS * widest.max(network.head_streams() * d) * 4,
         };
         let needs = [
@@ -112,7 +115,7 @@ impl Launches {
             needs.push(("message_unnormalise", shared.join));
         }
         if network.kind == LayerKind::Gated {
-            needs.push(("message_gate", shared.join));
+            needs.extend([("message_gate", shared.gate), ("message_gate_backward", shared.gate)]);
         }
         for (name, bytes) in needs {
             // Some bytes are taken by arrays of fixed size.

@@ -256,7 +256,9 @@ fn message_kernels(kind: LayerKind) -> Vec<&'static str> {
         LayerKind::Attention => return Vec::new(),
         LayerKind::Convolution | LayerKind::Averaging => &["message_return"],
         LayerKind::AdditiveAttention => &["message_into", "message_out", "message_unnormalise", "message_vectors"],
-        LayerKind::Gated => &["message_gate", "message_into", "message_out", "message_unnormalise"],
+        LayerKind::Gated => {
+            &["message_gate", "message_gate_backward", "message_into", "message_out", "message_unnormalise"]
+        }
     };
     [&all[..], own].concat()
 }

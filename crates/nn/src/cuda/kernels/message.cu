@@ -306,12 +306,21 @@ extern "C" __global__ void __launch_bounds__(128) message_forward(Batch b, Messa
 }
 
 #if NORM == 1
-// What a batch normalisation's way back needs, per channel.
+// What a batch normalisation's way back needs, per channel: dx = scale * dy - (factor * x + offset), which is scale * (dy - mean(dy) - x^ * mean(dy * x^)).
 struct Channels {
-  Lane mean, inverse, scale, shift, mean_dy, mean_dyx;
+  Lane scale, shift, factor, offset;
 };
 
-__device__ __forceinline__ Channels channels_of(const Site& site) { return {lane_of(STAT(0)), lane_of(STAT(1)), lane_of(STAT(2)), lane_of(STAT(3)), lane_of(STAT(4)), lane_of(STAT(5))}; }
+__device__ __forceinline__ Channels channels_of(const Site& site) {
+  const Lane mean = lane_of(STAT(0)), inverse = lane_of(STAT(1)), mean_dy = lane_of(STAT(4)), mean_dyx = lane_of(STAT(5));
+  Channels of = {lane_of(STAT(2)), lane_of(STAT(3))};
+#pragma unroll
+  for (int j = 0; j < PER_LANE; j++) {
+    of.factor.v[j] = of.scale.v[j] * inverse.v[j] * mean_dyx.v[j];
+    of.offset.v[j] = of.scale.v[j] * mean_dy.v[j] - mean.v[j] * of.factor.v[j];
+  }
+  return of;
+}
 
 // The gradient of x, from that of the activated x.
 __device__ __forceinline__ Lane unnormalised(const Channels& of, const Lane& g, const Lane& x) {
@@ -319,7 +328,7 @@ __device__ __forceinline__ Lane unnormalised(const Channels& of, const Lane& g, 
 #pragma unroll
   for (int j = 0; j < PER_LANE; j++) {
     const float dy = g.v[j] * slope(x.v[j] * of.scale.v[j] + of.shift.v[j]);
-    dx.v[j] = of.scale.v[j] * (dy - of.mean_dy.v[j] - (x.v[j] - of.mean.v[j]) * of.inverse.v[j] * of.mean_dyx.v[j]);
+    dx.v[j] = of.scale.v[j] * dy - (of.factor.v[j] * x.v[j] + of.offset.v[j]);
   }
   return dx;
 }
@@ -409,19 +418,22 @@ extern "C" __global__ void __launch_bounds__(128) message_out(Batch b, Message m
 
 __device__ __forceinline__ const MessageHalf& half_of(const Message& m, const Tile& t) { return t.edges ? m.edge : m.node; }
 
-// A layer's output, into a tile and into device memory.
-__device__ void activate(const Batch& b, const Message& m, const Tile& t, float* y) {
+// Scale and shift of a layer's normalisation.
+__device__ __forceinline__ const float* normal_of(const Batch& b, const Message& m, const Tile& t) {
+  __shared__ __align__(16) float found[2 * D];
+  return find_statistics(half_of(m, t).norm, t.rows, b.control->train, t.number == 0, found);
+}
+
+// A layer's output, into a tile and into device memory, out of rows of its x and of its input.
+__device__ __forceinline__ void activate(const Batch& b, const Message& m, const Tile& t, const float* normal, const Share& x, const Share& before, float* y) {
   const MessageHalf& h = half_of(m, t);
   const bool train = b.control->train;
-  const Share before = RESIDUAL ? fetch(h.h, t.row0, t.rows) : Share();
-  load_normalised(h.x, h.norm, t.number == 0, t.row0, t.rows, train, y);
+  Share out = normalised(x, h.norm, normal, t.row0, t.rows, y);
   const u64 key = dropout_key(b.control, h.dropped);
 #pragma unroll
   for (int i = 0; i < 2; i++) {
     const int r = share_row(i), p = share_place(i), row = t.row0 + r;
-    if (row >= t.rows) continue;
-    float4* own = (float4*)(y + r * PADDED(D) + p);
-    float4 v = *own;
+    float4& v = out.v[i];
 #pragma unroll
     for (int j = 0; j < 4; j++) {
       float& one = (&v.x)[j];
@@ -429,36 +441,61 @@ __device__ void activate(const Batch& b, const Message& m, const Tile& t, float*
       if (RESIDUAL) one += (&before.v[i].x)[j];
       if (DROPOUT && train) one *= kept_stream(key, row, p + j, m.threshold, m.scale);
     }
-    *(float4*)(h.out + (size_t)row * D + p) = *own = v;
+    *(float4*)(y + r * PADDED(D) + p) = v;
+    if (row < t.rows) *(float4*)(h.out + (size_t)row * D + p) = v;
   }
   __syncthreads();
 }
 
-// The gradient of the normalised x, and what the normalisation needs of it, from that of the output in the tile `g`, which is used up.
-__device__ void activate_backward(const Batch& b, const Message& m, const Tile& t, float* g, float* y) {
+__device__ void activate(const Batch& b, const Message& m, const Tile& t, float* y) {
+  const MessageHalf& h = half_of(m, t);
+  const Share x = fetch(h.x, t.row0, t.rows), before = RESIDUAL ? fetch(h.h, t.row0, t.rows) : Share();
+  activate(b, m, t, normal_of(b, m, t), x, before, y);
+}
+
+// The gradient of the normalised x, and what the normalisation needs of it, from that of the output in the tile `g`, which is used up; `x` has been fetched.
+__device__ void activate_backward(const Batch& b, const Message& m, const Tile& t, const Share& x, float* g, float* y) {
   const MessageHalf& h = half_of(m, t);
   // `activate` has settled the statistics.
-  const Share x = fetch(h.x, t.row0, t.rows);
-  put_normalised(x, h.norm, h.norm.stats + 2 * D, t.row0, t.rows, y);
+  const Share normal = normalised(x, h.norm, h.norm.stats + 2 * D, t.row0, t.rows, y);
   const u64 key = dropout_key(b.control, h.dropped);
 #pragma unroll
   for (int i = 0; i < 2; i++) {
     const int r = share_row(i), p = share_place(i), row = t.row0 + r;
     if (row >= t.rows) continue;
-    float4 *from = (float4*)(g + r * PADDED(D) + p), *to = (float4*)(y + r * PADDED(D) + p);
-    float4 v = *from, normal = *to;
+    float4* from = (float4*)(g + r * PADDED(D) + p);
+    float4 v = *from;
     if (DROPOUT)
 #pragma unroll
       for (int j = 0; j < 4; j++) (&v.x)[j] *= kept_stream(key, row, p + j, m.threshold, m.scale);
     *(float4*)(h.g + (size_t)row * D + p) = v;
 #pragma unroll
-    for (int j = 0; j < 4; j++) (&v.x)[j] *= slope((&normal.x)[j]);
-    *to = v;
+    for (int j = 0; j < 4; j++) (&v.x)[j] *= slope((&normal.v[i].x)[j]);
+    *(float4*)(y + r * PADDED(D) + p) = v;
     if (h.dy) *(float4*)(h.dy + (size_t)row * D + p) = v;
     *from = x.v[i];
   }
   __syncthreads();
   if (NORM == 1) add_gradient_sums(h.norm, y, g, PADDED(D), t.number, t.row0, t.rows);
+}
+
+// Adds a product to a tile.
+__device__ __forceinline__ auto added_to(float* tile) {
+  return [=](int r, int p, float2 v, float2) {
+    float2* own = (float2*)(tile + r * PADDED(D) + p);
+    *own = make_float2(v.x + own->x, v.y + own->y);
+  };
+}
+
+// Likewise, and what the head brings to the gradient of a layer's input.
+__device__ __forceinline__ auto added_with_jump(float* tile, const MessageHalf& h, const Tile& t) {
+  const float* jump = h.jump ? h.jump + (size_t)t.row0 * h.jump_stride : nullptr;
+  const int stride = h.jump_stride, rows = t.rows - t.row0;
+  return [=](int r, int p, float2 v, float2) {
+    float2* own = (float2*)(tile + r * PADDED(D) + p);
+    const float2 other = jump && r < rows ? *(const float2*)(jump + r * stride + p) : make_float2(0.f, 0.f);
+    *own = make_float2(v.x + (own->x + other.x), v.y + (own->y + other.y));
+  };
 }
 
 // `below` is the layer before, unless this is the first.
@@ -500,30 +537,57 @@ extern "C" __global__ void __launch_bounds__(THREADS) message_project(Batch b, M
 }
 
 #if KIND == 3
+// Edges are many, and their rows come from far away: all that a tile needs is asked for at once, and is on its way while a processor works on other tiles.
+#define EDGE_TILES (THREADS <= 512 ? 2 : 1)  // of a processor at least, which bounds registers
+
 // The edges' gates, and what the normalisation needs of them. `message_project` has done the nodes.
-extern "C" __global__ void __launch_bounds__(THREADS) message_gate(Batch b, Message m, Message below, int first) {
+extern "C" __global__ void __launch_bounds__(THREADS, EDGE_TILES) message_gate(Batch b, Message m, Message below, int first) {
   const Tile t = tile_of(b, true, 0);
   if (t.idle) return;
   const MessageHalf& h = m.edge;
-  float *a = tiles_memory(), *gate = a + ROWS * PADDED(D);
+  float *a = tiles_memory(), *gate = a + ROWS * PADDED(D), *before = gate + ROWS * PADDED(D);
+  fetch_later(first ? h.h : below.edge.x, t.row0, t.rows, a);
+  fetch_later(first || !RESIDUAL ? nullptr : below.edge.h, t.row0, t.rows, before);
+  end_copies();
   Weights<D, D> weights(h.linear.weight);
-  if (first) load<D>(h.h, a, t.row0, t.rows);
-  else activate(b, below, t, a);
-  // What both ends bring.
-  const auto ends = [&](int r, int p) {
-    float2 sum = *(const float2*)(h.linear.bias + p);
-    const int edge = t.row0 + r;
+  // What both ends bring; the product comes on top.
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    const int edge = t.row0 + share_row(i), p = share_place(i);
+    float4 ends = *(const float4*)(h.linear.bias + p);
     if (edge < t.rows) {
-      const float2 from = *(const float2*)(term_row(m.node.projected, b.source[edge], 2) + p);
-      const float2 to = *(const float2*)(term_row(m.node.projected, b.target[edge], 3) + p);
-      sum = make_float2(sum.x + from.x + to.x, sum.y + from.y + to.y);
+      ends = sum_of(ends, *(const float4*)(term_row(m.node.projected, b.source[edge], 2) + p));
+      ends = sum_of(ends, *(const float4*)(term_row(m.node.projected, b.target[edge], 3) + p));
     }
-    return sum;
-  };
-  weights.product<D, D>(a, ends, [&](int r, int p, float2 v, float2 other) { *(float2*)(gate + r * PADDED(D) + p) = make_float2(v.x + other.x, v.y + other.y); });
+    *(float4*)(gate + share_row(i) * PADDED(D) + p) = ends;
+  }
+  if (!first) {
+    const float* normal = normal_of(b, below, t);
+    // A thread's own copies, sent before those of the weights.
+    wait_for_copies<STAGES - 1>();
+    activate(b, below, t, normal, from_tile(a), from_tile(before), a);
+  }
+  weights.product<D, D>(a, nothing_else(), added_to(gate));
   __syncthreads();
   store<D>(gate, h.x, t.row0, t.rows);
   add_statistics(h.norm, gate, t.number, t.row0, t.rows, b.control->train);
+}
+
+// The gradient of the edges' input, from that of their gates. `message_project_backward` does the nodes.
+extern "C" __global__ void __launch_bounds__(THREADS, EDGE_TILES) message_gate_backward(Batch b, Message m, Message below, int first) {
+  const Tile t = tile_of(b, true, 0);
+  if (t.idle) return;
+  const MessageHalf& h = m.edge;
+  float *out = tiles_memory(), *a = out + ROWS * PADDED(D), *x = a + ROWS * PADDED(D);
+  fetch_later(h.returns ? h.g : nullptr, t.row0, t.rows, out);
+  fetch_later(h.dx, t.row0, t.rows, a);
+  fetch_later(first ? nullptr : below.edge.x, t.row0, t.rows, x);
+  end_copies();
+  Weights<D, D> weights(h.linear.transposed);
+  weights.product<D, D>(a, nothing_else(), added_with_jump(out, h, t));
+  __syncthreads();
+  if (first) store<D>(out, h.g, t.row0, t.rows);
+  else activate_backward(b, below, t, from_tile(x), out, a);
 }
 #endif
 
@@ -555,7 +619,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) message_activate_backward(
     g[r * PADDED(D) + p] = from && t.row0 + r < t.rows ? from[(size_t)(t.row0 + r) * width + p] : 0.f;
   }
   __syncthreads();
-  activate_backward(b, m, t, g, y);
+  activate_backward(b, m, t, fetch(half_of(m, t).x, t.row0, t.rows), g, y);
 }
 
 #if KIND > 1
@@ -586,31 +650,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) message_project_backward(B
   store<D>(a, h.dx, t.row0, t.rows);
   weights.product<D, D>(a, nothing_else(), [&](int r, int p, float2 v, float2) { put_row<D>(h.dprojected, t, r, p, v); });
 #else
-  // What the residual and the head bring.
-  const auto others = [&](int r, int p) {
-    const size_t row = t.row0 + r;
-    const float2 zero = make_float2(0.f, 0.f);
-    if (row >= t.rows) return zero;
-    const float2 x = h.returns ? *(const float2*)(h.g + row * D + p) : zero;
-    const float2 y = h.jump ? *(const float2*)(h.jump + row * h.jump_stride + p) : zero;
-    return make_float2(x.x + y.x, x.y + y.y);
-  };
-  const auto add = [&](int r, int p, float2 v, float2 other) {
-    v = make_float2(v.x + other.x, v.y + other.y);
-    *(float2*)(out + r * PADDED(D) + p) = v;
-    if (first) put_row<D>(h.g, t, r, p, v);
-  };
-  if (KIND == 3 && t.edges) {
-    Weights<D, D> weights(h.linear.transposed);
-    load<D>(h.dx, a, t.row0, t.rows);
-    weights.product<D, D>(a, others, add);
-  } else {
-    Weights<PROJECTED, D> weights(h.linear.transposed);
-    load<PROJECTED>(h.dprojected, a, t.row0, t.rows);
-    weights.product<PROJECTED, D>(a, others, add);
-  }
+  // What the residual brings; the product comes on top.
+  fetch_later(h.returns ? h.g : nullptr, t.row0, t.rows, out);
+  end_copies();
+  Weights<PROJECTED, D> weights(h.linear.transposed);
+  load<PROJECTED>(h.dprojected, a, t.row0, t.rows);
+  weights.product<PROJECTED, D>(a, nothing_else(), added_with_jump(out, h, t));
   __syncthreads();
-  if (!first) activate_backward(b, below, t, out, a);
+  if (first) store<D>(out, h.g, t.row0, t.rows);
+  else activate_backward(b, below, t, fetch(below.node.x, t.row0, t.rows), out, a);
 #endif
 }
 

@@ -202,17 +202,39 @@ __device__ __forceinline__ Share fetch(const float* x, int row0, int rows) {
   return s;
 }
 
+// A thread's share of a tile in shared memory.
+__device__ __forceinline__ Share from_tile(const float* tile) {
+  Share s;
+#pragma unroll
+  for (int i = 0; i < 2; i++) s.v[i] = *(const float4*)(tile + share_row(i) * PADDED(D) + share_place(i));
+  return s;
+}
+
+// Begins to copy a thread's share of rows into a tile; rows from `rows` on are 0, and all without `x`.
+__device__ __forceinline__ void fetch_later(const float* x, int row0, int rows, float* tile) {
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    const int row = row0 + share_row(i);
+    const bool real = x && row < rows;
+    copy_or_zero(tile + share_row(i) * PADDED(D) + share_place(i), x + (real ? (size_t)row * D + share_place(i) : 0), real);
+  }
+}
+
+__device__ __forceinline__ float4 sum_of(float4 x, float4 y) { return make_float4(x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w); }
+
+// Four neighbouring values, normalised over the batch.
+__device__ __forceinline__ float4 scaled(float4 v, const float* normal, int p) {
+  const float4 scale = *(const float4*)(normal + p), shift = *(const float4*)(normal + D + p);
+  return make_float4(v.x * scale.x + shift.x, v.y * scale.y + shift.y, v.z * scale.z + shift.z, v.w * scale.w + shift.w);
+}
+
 // Puts fetched rows into a tile, normalised by `site` unless it is empty, `normal` being its scale and shift.
 __device__ void put_normalised(const Share& x, const Site& site, const float* normal, int row0, int rows, float* tile) {
 #pragma unroll
   for (int i = 0; i < 2; i++) {
     const int r = share_row(i), p = share_place(i);
-    float4 v = x.v[i];
-    if (NORM == 1 && site.stats && row0 + r < rows) {
-      const float4 scale = *(const float4*)(normal + p), shift = *(const float4*)(normal + D + p);
-      v = make_float4(v.x * scale.x + shift.x, v.y * scale.y + shift.y, v.z * scale.z + shift.z, v.w * scale.w + shift.w);
-    }
-    *(float4*)(tile + r * PADDED(D) + p) = v;
+    const bool normal_here = NORM == 1 && site.stats && row0 + r < rows;
+    *(float4*)(tile + r * PADDED(D) + p) = normal_here ? scaled(x.v[i], normal, p) : x.v[i];
   }
   if (NORM == 2 && site.gamma) {
     __syncthreads();
@@ -223,6 +245,18 @@ __device__ void put_normalised(const Share& x, const Site& site, const float* no
     }
   }
   __syncthreads();
+}
+
+// Fetched rows, normalised likewise; the tile is for layer normalisation to work in.
+__device__ Share normalised(Share x, const Site& site, const float* normal, int row0, int rows, float* tile) {
+  if (NORM == 2) {
+    put_normalised(x, site, normal, row0, rows, tile);
+    return from_tile(tile);
+  }
+#pragma unroll
+  for (int i = 0; i < 2; i++)
+    if (NORM == 1 && site.stats) x.v[i] = scaled(x.v[i], normal, share_place(i));
+  return x;
 }
 
 // Rows of x into a tile, normalised by statistics that are not settled yet.

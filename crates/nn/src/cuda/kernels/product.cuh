@@ -112,6 +112,18 @@ __device__ __forceinline__ void copy_later(uint4* to, const uint4* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from) : "memory");
 }
 
+// Likewise, or zeroes.
+__device__ __forceinline__ void copy_or_zero(float* to, const float* from, bool real) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from), "r"(real ? 16 : 0) : "memory");
+}
+
+// Ends a group of copies.
+__device__ __forceinline__ void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// Waits until no more than so many groups, the latest, are under way.
+template <int GROUPS_LEFT>
+__device__ __forceinline__ void wait_for_copies() { asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS_LEFT) : "memory"); }
+
 #define STEP_WORDS (2 * D)                         // uint4 of a step along k, D columns
 #define WORDS_OF_COLUMN (D / STEP * STEP_WORDS * 4 / D)  // floats, D rows
 #define STAGE_WORDS (TERMS * CHUNK * STEP_WORDS)   // uint4
@@ -154,7 +166,7 @@ struct Weights {
     uint4* stage = (uint4*)shared + chunk % STAGES * STAGE_WORDS;
     if (chunk < chunks(K1, N1)) send_of<K1, N1>(first, chunk, stage);
     else if (K2 > 0 && chunk < chunks(K1, N1) + chunks(K2, N2)) send_of<K2, N2>(second, chunk - chunks(K1, N1), stage);
-    asm volatile("cp.async.commit_group;" ::: "memory");
+    end_copies();
   }
 
   // The next matrix on the right; put(row, column, two neighbouring entries, what get(row, column) brought meanwhile) takes the result. `a` may have been written just before.
@@ -174,7 +186,7 @@ struct Weights {
       float sum[2][4] = {};
 #pragma unroll 1
       for (int k = 0; k < DEEP; k++) {
-        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
+        wait_for_copies<STAGES - 2>();
         // Also: everybody is done with the chunk before, whose stage is the next to be filled.
         __syncthreads();
         send(taken + STAGES - 1);

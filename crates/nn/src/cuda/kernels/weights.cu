@@ -20,14 +20,10 @@ struct Jobs {
 #define AHEAD 4              // sets of rows that are under way together
 #define SIDE (UNIT + 8)      // of a row in shared memory: no two lanes of a fragment meet in a bank
 #define UNIT_THREADS (UNIT * UNIT / 16)
-
-// Copies sixteen bytes into shared memory, or zeroes.
-__device__ __forceinline__ void copy_or_zero(float* to, const float* from, bool real) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from), "r"(real ? 16 : 0) : "memory");
-}
+#define UNIT_BLOCKS (KIND == 3 && UNIT <= 80 ? 2 : 1)  // of a processor at least, which bounds registers: beside tiles of edges
 
 // Block (unit, chunk): UNIT x UNIT entries of one matrix. While one set of rows is multiplied, the next ones are on their way.
-extern "C" __global__ void __launch_bounds__(UNIT_THREADS) weigh_gradients(Batch b, Jobs jobs) {
+extern "C" __global__ void __launch_bounds__(UNIT_THREADS, UNIT_BLOCKS) weigh_gradients(Batch b, Jobs jobs) {
   int number = 0;
   while (number + 1 < jobs.count && (int)blockIdx.x >= jobs.list[number + 1].first) number++;
   const Job& job = jobs.list[number];
@@ -55,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(UNIT_THREADS) weigh_gradients(Batch
     sent += DEPTH;
     a += DEPTH * K;
     dy += DEPTH * N;
-    asm volatile("cp.async.commit_group;" ::: "memory");
+    end_copies();
   };
 #pragma unroll 1
   for (int i = 0; i < AHEAD - 1; i++) send(i);
@@ -78,7 +74,7 @@ extern "C" __global__ void __launch_bounds__(UNIT_THREADS) weigh_gradients(Batch
   int stage = 0;
 #pragma unroll 1
   for (int base = from; base < to; base += DEPTH) {
-    asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD - 2) : "memory");
+    wait_for_copies<AHEAD - 2>();
     __syncthreads();
     send((stage + AHEAD - 1) % AHEAD);
     const float *as = shared + stage * 2 * DEPTH * SIDE, *gs = as + DEPTH * SIDE;
@@ -108,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(UNIT_THREADS) weigh_gradients(Batch
   }
   if (HIGH > 1) {
     // The parts, in their order.
-    asm volatile("cp.async.wait_group 0;" ::: "memory");
+    wait_for_copies<0>();
     __syncthreads();
     float* others = shared + own * 32 + lane;
 #pragma unroll

@@ -19,6 +19,11 @@ impl Launches {
         ((self.size.nodes as u32).div_ceil(4).max(1), 1, 1)
     }
 
+    /// Blocks over the rows of edges.
+    fn gates(&self) -> (u32, u32, u32) {
+        (self.tiles(self.size.edges), 1, 1)
+    }
+
     /// A layer, of which edges may not be worked on.
     fn of(&self, message: abi::Message, edges: bool) -> abi::Message {
         abi::Message { with_edges: self.with_edges(edges), ..message }
@@ -62,8 +67,7 @@ impl Launches {
         if self.projects_first() {
             launch!(stream, program, "message_project", grid, threads, shared.join, b.batch, m, lower, first)?;
             if self.network.kind == LayerKind::Gated {
-                let edges = (self.tiles(self.size.edges), 1, 1);
-                launch!(stream, program, "message_gate", edges, threads, shared.join, b.batch, m, lower, first)?;
+                launch!(stream, program, "message_gate", self.gates(), threads, shared.gate, b.batch, m, lower, first)?;
             }
             launch!(stream, program, "message_forward", nodes, (128, 1, 1), 0, b.batch, m)?;
             if measured {
@@ -144,8 +148,12 @@ impl Launches {
         }
         let below = index.checked_sub(1).map(|below| b.messages[below].message);
         let (lower, first) = (below.unwrap_or_default(), i32::from(below.is_none()));
-        let (back, m) = (self.grid(true), self.of(m, true));
-        launch!(stream, program, "message_project_backward", back, threads, shared.message, b.batch, m, lower, first)?;
+        let (grid, m) = (self.grid(false), self.of(m, false));
+        launch!(stream, program, "message_project_backward", grid, threads, shared.message, b.batch, m, lower, first)?;
+        if network.kind == LayerKind::Gated {
+            let grid = self.gates();
+            launch!(stream, program, "message_gate_backward", grid, threads, shared.gate, b.batch, m, lower, first)?;
+        }
         if !self.projects_first() {
             launch!(stream, program, "message_return", nodes, (128, 1, 1), 0, b.batch, m)?;
         }
