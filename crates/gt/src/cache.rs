@@ -12,6 +12,11 @@ pub fn cache_folder() -> Option<PathBuf> {
     }
 }
 
+/// What `gt data fetch zinc` has got, if it has.
+pub fn fetched_zinc() -> Option<PathBuf> {
+    Some(cache_folder()?.join("zinc12k.parquet")).filter(|file| file.exists())
+}
+
 /// Folder for compiled kernels.
 pub fn kernel_cache() -> Option<PathBuf> {
     Some(cache_folder()?.join("kernels"))

@@ -17,9 +17,12 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+/// The program's version, with the commit that it was built from where there was one.
+const VERSION: &str = env!("GT_VERSION");
+
 /// Graph Transformer networks: make, convert, describe and encode graphs, train models on them.
 #[derive(Parser)]
-#[command(name = "gt", version, arg_required_else_help = true)]
+#[command(name = "gt", version = VERSION, arg_required_else_help = true)]
 struct Arguments {
     #[command(subcommand)]
     command: commands::Command,

@@ -241,11 +241,43 @@ fn a_run_trains_is_refused_twice_and_scores_the_same_again() {
             .contains("there is no preset `zink`; did you mean `zinc`? There are zinc,")
     );
     assert!(place.refused("train --preset social-network").contains("there is no preset `social-network`. There are"));
-    assert!(place.refused("train --preset zinc").contains("there is no data"));
     let shown = place.done("config show --preset pattern-full-none-ln --set optimizer.lr=1e-3");
     place.write("mine.toml", &shown);
     assert_eq!(place.done("config check mine.toml"), "the configuration is fine\n");
     assert!(place.refused("config check mine.toml --set model.heads=3").contains("3 heads do not divide the width 80"));
+}
+
+#[test]
+fn zinc_that_has_been_fetched_needs_no_name() {
+    let place = Place::new();
+    let train = |more: &str| {
+        let line =
+            format!("train --preset zinc --device cpu --out run --set train.epochs=1 --set model.layers=1{more}");
+        let gt = Command::new(env!("CARGO_BIN_EXE_gt"))
+            .args(line.split_whitespace())
+            .current_dir(place.path(""))
+            .env("GT_CACHE", place.path("cache"))
+            .output()
+            .unwrap();
+        (gt.status.code(), [gt.stdout, gt.stderr].map(|text| String::from_utf8(text).unwrap()).concat())
+    };
+    let (code, complaint) = train("");
+    assert_eq!(code, Some(2));
+    assert!(complaint.contains("there is no data: name a file by --data"), "{complaint}");
+    let molecule = |y: f32| {
+        format!(
+            "{{\"num_nodes\": 3, \"node_feat\": [[0], [5], [0]], \"edge_index\": [[0, 1, 1, 2], [1, 0, 2, 1]], \"edge_attr\": [[1], [1], [2], [2]], \"y\": [{y}]}}\n"
+        )
+    };
+    place.write("mine.jsonl", &(0..30).map(|i| molecule(i as f32 * 0.1)).collect::<String>());
+    std::fs::create_dir(place.path("cache")).unwrap();
+    place.done("data convert mine.jsonl cache/zinc12k.parquet");
+    let (code, told) = train("");
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.contains("best validation: epoch 1, val ") && told.contains(" (exact "), "{told}");
+    assert!(std::fs::read_to_string(place.path("run/config.toml")).unwrap().contains("cache/zinc12k.parquet"));
+    // Of a preset of another set nothing is guessed.
+    assert!(place.refused("train --preset pattern").contains("there is no data"));
 }
 
 /// Twelve rings with chords, every edge in both directions; nodes are of two kinds, and an edge's class is whether its ends are of one.

@@ -187,7 +187,9 @@ fn a_record_tells_everything_about_its_run() {
     assert!(record["seconds"].as_f64().unwrap() >= record["device_seconds"].as_f64().unwrap());
     assert_eq!(record["sittings"].as_array().unwrap().len(), 1);
     assert_eq!(record["sittings"][0]["device"], "processor");
-    assert_eq!(record["version"], env!("CARGO_PKG_VERSION"));
+    let version = record["version"].as_str().unwrap();
+    assert!(version.starts_with(env!("CARGO_PKG_VERSION")), "{version}");
+    assert_eq!(place.done("--version").printed, format!("gt {version}\n"));
     assert_eq!(record["data"]["content_sha256"].as_str().unwrap().len(), 64);
     // The curve is that of the run, the hash that of its weights, and neither tells where the data lay.
     let kept = place.path("r/runs/zinc-sparse-lappe-bn-22");
@@ -197,6 +199,23 @@ fn a_record_tells_everything_about_its_run() {
     assert!(close(&record["curve"][2][1], &last["val"]["loss"]["paper"]));
     assert!(kept.join("model.safetensors").exists());
     assert!(record["config"]["data"]["file"].as_str().unwrap().starts_with("zinc-"));
+}
+
+#[test]
+fn cells_that_were_made_in_several_precisions_are_named() {
+    let place = Place::new();
+    let call = format!("reproduce table1 {TINY} --set train.epochs=1 --cell zinc-sparse-lappe-bn");
+    place.done(&format!("{call} --seeds 22,41"));
+    let page = || fs::read_to_string(place.path("r/tables.md")).unwrap();
+    assert!(!page().contains("several precisions"));
+    let file = place.path("r/records/zinc-sparse-lappe-bn-41.json");
+    let record = fs::read_to_string(&file).unwrap();
+    let other = record.replace("\"f32\"", "\"tf32\"");
+    assert_ne!(record, other);
+    fs::write(file, other).unwrap();
+    place.done(&format!("{call} --render"));
+    let expected = "in several precisions: zinc-sparse-lappe-bn (processor, f32; processor, tf32).";
+    assert!(page().contains(expected), "{}", page());
 }
 
 #[test]

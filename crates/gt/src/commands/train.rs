@@ -9,14 +9,14 @@ use anyhow::{Result, anyhow, ensure};
 use clap::Args;
 use gt_data::{Dataset, SbmSet, SbmSizes};
 use gt_graph::TargetKind;
-use gt_models::Config;
+use gt_models::{Config, Preset, PublishedSet};
 use gt_train::{
     Card, CardData, Observer, Outcome, Part, Report, RunDirectory, Scores, Stop, Task, TrainError, Training,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::cache::kernel_cache;
+use crate::cache::{fetched_zinc, kernel_cache};
 use crate::console;
 use crate::deviation::mean_and_deviation;
 use crate::device::{DeviceChoice, PrecisionName};
@@ -27,7 +27,7 @@ use crate::progress::Progress;
 #[derive(Args)]
 #[command(
     after_help = "The data decides what is predicted: its targets, of graphs, nodes or edges. --set data.task=links predicts instead which nodes are joined.\n\n\
-Examples:\n  gt train --preset zinc --data zinc12k.parquet\n  gt train --data mine.jsonl --set model.layers=4 --out runs/mine\n  \
+Examples:\n  gt train --preset zinc   (after gt data fetch zinc)\n  gt train --data mine.jsonl --set model.layers=4 --out runs/mine\n  \
 gt train --data cora.parquet --set data.task=links --set model.layers=2 --set optimizer.lr=5e-3"
 )]
 pub struct Arguments {
@@ -184,6 +184,10 @@ impl Arguments {
         if let Some(seed) = self.seed {
             config.train.seed = seed;
         }
+        let of_zinc = self.preset.as_deref().and_then(Preset::named).is_some_and(|of| of.set == PublishedSet::Zinc);
+        if let Some(file) = fetched_zinc().filter(|_| of_zinc && config.data.file.is_empty()) {
+            config.data.file = text(&file)?;
+        }
         ensure!(
             !config.data.file.is_empty() || embedded,
             "there is no data: name a file by --data or data.file (gt data fetch zinc, gt data sbm pattern|cluster make the paper's)"
@@ -265,8 +269,9 @@ impl Arguments {
             text += &format!("{:10} {:12.4} {:12.4}\n", part.name(), of.metric.paper, of.metric.exact);
         }
         if let Some(best) = &outcome.best {
-            let test = best.test.as_ref().map_or(String::new(), |test| format!(", test {:.4}", test.metric.exact));
-            text += &format!("best validation: epoch {}, val {:.4}{test}\n", best.epoch, best.val.metric.exact);
+            let told = |part, of: &Scores| format!(", {part} {:.4} (exact {:.4})", of.metric.paper, of.metric.exact);
+            let test = best.test.as_ref().map_or(String::new(), |test| told("test", test));
+            text += &format!("best validation: epoch {}{}{test}\n", best.epoch, told("val", &best.val));
         }
         text += &format!("run: {}\n", run.display());
         if let Some(file) = report {

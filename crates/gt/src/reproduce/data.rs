@@ -12,6 +12,7 @@ use gt_train::{CardData, Task};
 
 use super::cell::Cell;
 use super::record::DataUsed;
+use crate::cache::fetched_zinc;
 
 /// Where data comes from, and what of it is in use.
 pub struct Data {
@@ -92,10 +93,9 @@ impl Data {
 
     fn zinc(&self) -> Result<PathBuf> {
         let usual = [self.folder.join("zinc12k.parquet"), "zinc12k.parquet".into()];
-        let fetched = crate::cache::cache_folder().map(|folder| folder.join("zinc12k.parquet"));
         match &self.zinc {
             Some(file) => Ok(file.clone()),
-            None => match usual.into_iter().chain(fetched).find(|file| file.exists()) {
+            None => match usual.into_iter().find(|file| file.exists()).or_else(fetched_zinc) {
                 Some(file) => Ok(file),
                 None => bail!("ZINC is needed: `gt data fetch zinc` gets it, or --zinc FILE says where it is"),
             },

@@ -1,6 +1,6 @@
 //! What is told of the records: ours beside the paper's, in words and grids. How they look is decided elsewhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -195,12 +195,14 @@ impl Results<'_> {
     fn summary(&self, comparisons: &[Comparison]) -> Vec<String> {
         let cells = self.paper.cells(None);
         let made = cells.iter().map(|cell| self.of(cell).len().min(PAPER_RUNS)).sum::<usize>();
-        let count = |verdict: Verdict| comparisons.iter().filter(|row| row.verdict == verdict).count();
+        // A configuration may stand in several tables.
+        let distinct: BTreeMap<&str, Verdict> = comparisons.iter().map(|row| (&*row.cell, row.verdict)).collect();
+        let count = |verdict: Verdict| distinct.values().filter(|&&of| of == verdict).count();
         let verdicts: Vec<String> =
             Verdict::ALL.iter().map(|verdict| format!("{} {}", count(*verdict), verdict.name())).collect();
         let mut text = vec![
             format!(
-                "{made} of {} runs ({} configurations, {PAPER_RUNS} seeds each) are done. Of the {} cells of the three tables: {}.",
+                "{made} of {} runs ({} configurations, {PAPER_RUNS} seeds each) are done. Of the configurations, some of which stand in several of the {} cells of the three tables: {}.",
                 cells.len() * PAPER_RUNS,
                 cells.len(),
                 comparisons.len(),
@@ -225,6 +227,15 @@ impl Results<'_> {
         let other = self.records.values().filter(|record| !is_published(set_of(&record.preset), &record.data)).count();
         if other > 0 {
             text.push(format!("This is not the paper’s data: {other} of the records were made with other graphs or another number of them."));
+        }
+        let mixed = cells.iter().filter_map(|cell| {
+            let devices: BTreeSet<String> =
+                self.of(cell).iter().flat_map(|record| record.devices()).map(|(device, _)| device).collect();
+            (devices.len() > 1).then(|| format!("{} ({})", cell.name(), Vec::from_iter(devices).join("; ")))
+        });
+        let mixed: Vec<String> = mixed.collect();
+        if !mixed.is_empty() {
+            text.push(format!("Made on several kinds of devices or in several precisions: {}.", mixed.join(", ")));
         }
         text
     }
@@ -432,11 +443,11 @@ fn status(status: Status) -> Entry {
 }
 
 fn claims_section(claims: &[Claim]) -> Section {
-    let row = |claim: &Claim| {
+    let row = |(number, claim): (usize, &Claim)| {
         let count = |holds: Option<bool>| claim.checks.iter().filter(|check| check.holds == holds).count();
         let text = format!("{} for, {} against, {} open", count(Some(true)), count(Some(false)), count(None));
         vec![
-            Entry::Text(claim.statement.into()),
+            Entry::Text(format!("{number}. {}", claim.statement)),
             status(claim.status),
             Entry::Text(text),
             status(claim.in_the_paper),
@@ -452,7 +463,7 @@ fn claims_section(claims: &[Claim]) -> Section {
              the comparisons are below, with their size in units."
                 .into(),
         ],
-        grid: Grid { brief: 4, head, rows: claims.iter().map(row).collect() },
+        grid: Grid { brief: 4, head, rows: (1..).zip(claims).map(row).collect() },
     }
 }
 

@@ -144,7 +144,7 @@ impl Record {
             device_seconds: made.sittings.last().map_or(outcome.seconds, |sitting| sitting.device_seconds),
             sittings: made.sittings,
             weights_sha256: outcome.weights.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: crate::VERSION.to_owned(),
             config: made.config,
             curve: history.iter().map(point).collect(),
         })

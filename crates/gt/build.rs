@@ -1,0 +1,22 @@
+//! Tells the program which commit it was built from, where there is one: records of runs say what made them.
+
+use std::process::Command;
+
+fn main() {
+    // Whatever may change the answer: any source, and where the repository stands.
+    println!("cargo:rerun-if-changed=..");
+    if let Some(moves) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
+        println!("cargo:rerun-if-changed={moves}");
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    let commit = git(&["describe", "--always", "--dirty", "--abbrev=10", "--exclude=*"]);
+    let told = commit.map_or(version.to_owned(), |commit| format!("{version} ({commit})"));
+    println!("cargo:rustc-env=GT_VERSION={told}");
+}
+
+/// What git says; nothing outside a repository, or without git.
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
+    let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    Some(text).filter(|text| !text.is_empty())
+}
