@@ -1,6 +1,6 @@
 //! Which format a path means, and reading and writing by it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::dataset::Dataset;
 use crate::error::{DataError, Result};
@@ -27,12 +27,11 @@ impl Format {
     /// # Errors
     /// If it says none.
     pub fn of(path: &Path) -> Result<Self> {
-        let extension = path.extension().map(|e| e.to_string_lossy().to_lowercase());
-        match extension.as_deref() {
-            Some("parquet" | "csv" | "tsv") if TablePaths::is_nodes_table(path) => Ok(Format::Tables),
-            Some("parquet") => Ok(Format::Parquet),
-            Some("jsonl" | "ndjson") => Ok(Format::JsonLines),
-            Some("csv" | "tsv") => {
+        match &*extension(path) {
+            "parquet" | "csv" | "tsv" if TablePaths::is_nodes_table(path) => Ok(Format::Tables),
+            "parquet" => Ok(Format::Parquet),
+            "jsonl" | "ndjson" => Ok(Format::JsonLines),
+            "csv" | "tsv" => {
                 let message = "a CSV file holds one table; graphs need NAME_nodes.csv and NAME_edges.csv (give the first), or --nodes and --edges";
                 Err(DataError::file(path, message))
             }
@@ -41,6 +40,22 @@ impl Format {
                 "unknown format: expected .parquet, .jsonl, or tables NAME_nodes.csv, .tsv or .parquet",
             )),
         }
+    }
+}
+
+/// How a path's name ends, in small letters.
+pub(crate) fn extension(path: &Path) -> String {
+    path.extension().unwrap_or_default().to_string_lossy().to_lowercase()
+}
+
+/// The files that make up the data set which is read by this path, whether they exist or not.
+pub fn files_of(path: &Path) -> Vec<PathBuf> {
+    match (Format::of(path), TablePaths::beside(path)) {
+        (Ok(Format::Tables), Ok(tables)) => {
+            let schema = tables::schema_path(&tables.nodes);
+            [Some(tables.nodes), Some(tables.edges), tables.graphs, Some(schema)].into_iter().flatten().collect()
+        }
+        _ => vec![path.into()],
     }
 }
 
@@ -67,7 +82,7 @@ fn read_with(path: &Path, lenient: Option<&mut Lenient>) -> Result<Dataset> {
     match Format::of(path)? {
         Format::Parquet => parquet::read(path, lenient),
         Format::JsonLines => jsonl::read(path, lenient),
-        Format::Tables => tables::read_with(&TablePaths::beside(path)?, &TableMapping::default(), lenient),
+        Format::Tables => tables::read_with(&TablePaths::beside(path)?.that_exist(), &TableMapping::default(), lenient),
     }
 }
 

@@ -15,6 +15,7 @@ use parquet::file::properties::WriterProperties;
 use crate::atomic::Prepared;
 use crate::columns as c;
 use crate::error::{DataError, Result};
+use crate::format::extension;
 use crate::scalar::Scalar;
 
 /// Columns to be written.
@@ -52,7 +53,7 @@ impl Records {
     /// # Errors
     /// If the name says no format that is known.
     pub fn check(path: &Path) -> Result<()> {
-        match extension(path) {
+        match &*extension(path) {
             "parquet" | "csv" | "tsv" | "jsonl" | "ndjson" => Ok(()),
             _ => Err(DataError::file(path, "unknown format: expected .parquet, .csv, .tsv or .jsonl")),
         }
@@ -69,7 +70,7 @@ impl Records {
 
     /// Writes the columns into a file that does not bear its name yet, with a schema in the metadata where the format has any.
     pub(crate) fn prepare(self, path: &Path, schema: Option<&str>) -> Result<Prepared> {
-        match extension(path) {
+        match &*extension(path) {
             "parquet" => self.write_parquet(path, schema),
             "jsonl" | "ndjson" => self.write_json(path),
             "tsv" => self.write_csv(path, b'\t'),
@@ -131,10 +132,6 @@ impl Records {
             Ok(())
         })
     }
-}
-
-fn extension(path: &Path) -> &str {
-    path.extension().and_then(|e| e.to_str()).unwrap_or_default()
 }
 
 fn cell_text(array: &ArrayRef, row: usize) -> String {

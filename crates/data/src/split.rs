@@ -129,7 +129,7 @@ fn parts(parts: &Parts, rows: usize, level: Level) -> Result<(Vec<String>, Vec<f
                     text.join(", ")
                 )));
             }
-            Ok(shares.iter().cloned().unzip())
+            Ok(shares.iter().map(|(name, share)| (name.clone(), share / sum)).unzip())
         }
     }
 }
@@ -210,6 +210,12 @@ fn groups(dataset: &Dataset, level: Level, column: &str) -> Result<Vec<Vec<usize
         let found: Vec<_> = dataset.extras().iter().map(|e| e.name.as_str()).collect();
         DataError::Request(format!("there is no column `{column}` to group by; there are: {}", found.join(", ")))
     })?;
+    let kind = extra.values.data_type();
+    if !Scalar::has_text(kind) {
+        return Err(DataError::Request(format!(
+            "column `{column}` holds values of type {kind}; texts, numbers and yes/no can be grouped by"
+        )));
+    }
     let mut known: HashMap<String, usize> = HashMap::new();
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for graph in 0..dataset.graphs().len() {
@@ -237,5 +243,27 @@ fn deal_groups(mut groups: Vec<Vec<usize>>, rows: usize, shares: &[f64], random:
             .expect("there are parts");
         lacking[part] -= group.len() as f64;
         group.into_iter().for_each(|row| codes[row] = part as u16);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use arrow_array::Date32Array;
+
+    use super::*;
+    use crate::dataset::Extra;
+    use crate::sbm::{SbmSet, SbmSizes};
+
+    #[test]
+    fn columns_without_a_text_cannot_be_grouped_by() {
+        let drawn = SbmSet::Cluster.generate(1, SbmSizes { train: 4, val: 2, test: 2 }).unwrap();
+        let days = Extra { name: "day".into(), values: Arc::new(Date32Array::from(vec![1, 1, 2, 2, 3, 3, 4, 4])) };
+        let (schema, graphs) = (drawn.schema().clone(), drawn.graphs().clone());
+        let set = Dataset::from_file(Path::new("days"), Some(schema), graphs, None, vec![days]).unwrap();
+        let message = groups(&set, Level::Graph, "day").unwrap_err().to_string();
+        assert_eq!(message, "column `day` holds values of type Date32; texts, numbers and yes/no can be grouped by");
     }
 }

@@ -109,6 +109,9 @@ impl TargetStaging {
             Level::Graph => first_count,
             _ => shapes().find(|(_, (rows, _))| *rows > 0).map_or(1, |(_, (rows, count))| count / rows),
         };
+        if columns == 0 {
+            return Err(DataError::value(path, first, columns::Y, "there is no value in it"));
+        }
         Ok(TargetLayout { level, kind, columns })
     }
 }

@@ -100,6 +100,17 @@ fn groups_stay_together() {
 }
 
 #[test]
+fn shares_that_add_up_to_little_more_than_1_fit() {
+    let set = SbmSet::Pattern.generate(1, SbmSizes { train: 400, val: 0, test: 0 }).unwrap();
+    let shares = [("train", 0.500_000_5), ("val", 0.250_000_2), ("test", 0.250_000_2)];
+    let parts = Parts::Shares(shares.map(|(name, share)| (name.to_owned(), share)).to_vec());
+    let edges = set.graphs().num_edges();
+    assert!(edges > 2_000_000, "{edges}");
+    let split = make_split(&set, &SplitPlan { level: Level::Edge, ..plan(SplitBy::Random, parts) }).unwrap();
+    assert_eq!(["train", "val", "test"].map(|part| split.rows(part).len()).iter().sum::<usize>(), edges);
+}
+
+#[test]
 fn one_graph_is_split_by_its_nodes() {
     let set = SbmSet::Cluster.generate(1, SbmSizes { train: 1, val: 0, test: 0 }).unwrap();
     assert_eq!(usual_level(&set), Level::Node);

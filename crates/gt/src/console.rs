@@ -1,5 +1,6 @@
 //! Writing to people and to programs.
 
+use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Write};
 
 use anyhow::Result;
@@ -38,6 +39,20 @@ pub fn warn(message: &str) {
 pub fn nearest(wrong: &str, names: impl Iterator<Item = String>) -> String {
     let distance = |known: &str| strsim::damerau_levenshtein(known, wrong);
     config::nearest(names, wrong.len(), distance).map_or(".".to_owned(), |known| format!("; did you mean `{known}`?"))
+}
+
+/// A command line of this program to copy, words with blanks and the like quoted.
+pub fn command<'a>(words: impl IntoIterator<Item = &'a OsStr>) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./,:=+%@".contains(c);
+    let quoted = |word: &OsStr| {
+        let word = word.to_string_lossy();
+        if !word.is_empty() && word.chars().all(plain) {
+            word.into_owned()
+        } else {
+            format!("'{}'", word.replace('\'', "'\\''"))
+        }
+    };
+    std::iter::once("gt".to_owned()).chain(words.into_iter().map(quoted)).collect::<Vec<_>>().join(" ")
 }
 
 /// Whether an error only says that nobody reads our output any more.
@@ -87,5 +102,18 @@ impl Drop for DownloadBar {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_can_be_copied() {
+        let told = |words: &[&str]| command(words.iter().map(OsStr::new));
+        assert_eq!(told(&["train", "--out", "runs/a-1"]), "gt train --out runs/a-1");
+        assert_eq!(told(&["train", "--out", "my runs", ""]), "gt train --out 'my runs' ''");
+        assert_eq!(told(&["--set", "it's"]), r"gt --set 'it'\''s'");
     }
 }

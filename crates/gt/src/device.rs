@@ -1,5 +1,6 @@
 //! Which device a command runs on.
 
+use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -32,6 +33,16 @@ impl FromStr for DeviceChoice {
                 number.parse().map(Self::Cuda).map_err(|_| format!("`{number}` is no number of a device"))
             }
             _ => Err("devices are auto, cpu, cuda and cuda:N".into()),
+        }
+    }
+}
+
+impl fmt::Display for DeviceChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Cpu => f.write_str("cpu"),
+            Self::Cuda(number) => write!(f, "cuda:{number}"),
         }
     }
 }

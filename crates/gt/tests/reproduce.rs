@@ -202,6 +202,28 @@ fn a_record_tells_everything_about_its_run() {
 }
 
 #[test]
+fn what_a_killed_program_left_of_a_finished_run_is_kept_if_that_is_wanted() {
+    let place = Place::new();
+    let call = format!("reproduce table1 {TINY} --set train.epochs=1 --cell zinc-sparse-lappe-bn --seeds 22");
+    let run = "zinc-sparse-lappe-bn-22";
+    place.done(&format!("{call} --keep-runs"));
+    let leave = || {
+        fs::create_dir_all(place.path("r/unfinished")).unwrap();
+        fs::rename(place.path(&format!("r/runs/{run}")), place.path(&format!("r/unfinished/{run}"))).unwrap();
+    };
+    leave();
+    place.done(&format!("{call} --keep-runs"));
+    assert!(place.path(&format!("r/runs/{run}/model.safetensors")).exists());
+    leave();
+    place.done(&call);
+    assert_eq!((place.list("r/unfinished"), place.list("r/runs")), (vec![], vec![]));
+    // Records that are no text.
+    fs::write(place.path(&format!("r/records/{run}.json")), [0xff, 0xfe]).unwrap();
+    let complaint = place.refused(&call);
+    assert!(complaint.contains("delete it, and the run is made again"), "{complaint}");
+}
+
+#[test]
 fn cells_that_were_made_in_several_precisions_are_named() {
     let place = Place::new();
     let call = format!("reproduce table1 {TINY} --set train.epochs=1 --cell zinc-sparse-lappe-bn");

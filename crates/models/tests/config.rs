@@ -270,6 +270,9 @@ fn data_decides_about_inputs_heads_and_losses() {
         assert_eq!(config.loss(&data).unwrap(), loss);
         assert_eq!(config.network(&data).unwrap().outputs(), outputs);
     }
+    // A batch may well hold graphs of one class only, whose weight would be 0.
+    let graphs = targets(Level::Graph, TargetKind::Class, &[6]);
+    assert_eq!(Config::default().loss(&graphs).unwrap(), Loss::CrossEntropy { weighted: false });
     for (name, kind, columns, found) in [
         ("cross-entropy", TargetKind::Float, &[0][..], "1 real-valued target"),
         (

@@ -37,9 +37,10 @@ pub fn embed(engine: &mut Engine<f32>, header: &ModelHeader, inputs: &mut Inputs
     inputs.check_results(level, &all, width);
     let rows = inputs.rows(level);
     let mut records = inputs.index(level, &rows);
+    let places = inputs.places(&rows);
     for channel in 0..width {
-        let value = |(_, row): &(usize, Option<usize>)| row.map_or(f32::NAN, |row| all[row * width + channel]);
-        records.reals(&format!("e{channel}"), rows.iter().map(value));
+        let value = |place: &Option<usize>| place.map_or(f32::NAN, |row| all[row * width + channel]);
+        records.reals(&format!("e{channel}"), places.iter().map(value));
     }
     records.texts("reason", inputs.reasons(&rows));
     Ok(records)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gt_graph::{TargetKind, TargetRows};
+use gt_graph::{MISSING_CLASS, TargetKind, TargetRows};
 use gt_nn::cpu::Engine;
 use gt_nn::loss_of;
 use serde::{Deserialize, Serialize};
@@ -96,13 +96,31 @@ impl Collected {
         Predicted { outputs: &self.outputs, width: task.outputs(), target: self.labels.rows() }
     }
 
+    /// Whether each batch has a label.
+    fn labelled(&self) -> Vec<bool> {
+        let present: Vec<bool> = match &self.labels {
+            Labels::Float(values) => values.iter().map(|value| !value.is_nan()).collect(),
+            Labels::Class(values) => values.iter().map(|&value| value != MISSING_CLASS).collect(),
+        };
+        let columns = present.len() / self.batches.iter().sum::<usize>().max(1);
+        let mut rest = &present[..];
+        let next = |rows: &usize| {
+            let (own, others) = rest.split_at(rows * columns);
+            rest = others;
+            own.contains(&true)
+        };
+        self.batches.iter().map(next).collect()
+    }
+
     /// Scores of everything collected; outputs and labels are then on the data's scale.
     pub(crate) fn scores(&mut self, task: &Task) -> Scores {
-        let loss = match self.losses.len() {
+        let labelled: Vec<f64> =
+            self.losses.iter().zip(self.labelled()).filter_map(|(loss, labelled)| labelled.then_some(*loss)).collect();
+        let loss = match labelled.len() {
             // Not the 0 that a perfect model would have.
             0 => Forms { paper: f64::NAN, exact: f64::NAN },
             batches => Forms {
-                paper: self.losses.iter().sum::<f64>() / batches as f64,
+                paper: labelled.iter().sum::<f64>() / batches as f64,
                 exact: loss_of(task.loss, &self.outputs, task.outputs(), self.labels.rows()),
             },
         };

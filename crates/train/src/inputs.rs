@@ -81,6 +81,11 @@ impl Inputs {
         &self.unusable
     }
 
+    /// Where the results of rows are, as [`Inputs::rows`] lists them; none for graphs that get no result.
+    pub(crate) fn places(&self, rows: &[(usize, Option<usize>)]) -> Vec<Option<usize>> {
+        rows.iter().map(|(graph, row)| row.filter(|_| !self.unusable.contains_key(graph))).collect()
+    }
+
     /// Graphs per batch.
     pub(crate) fn batch(&self) -> usize {
         self.batch

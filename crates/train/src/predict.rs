@@ -85,8 +85,7 @@ fn records(header: &ModelHeader, inputs: &mut Inputs, mut outputs: Vec<f32>, wid
     inputs.check_results(level, &outputs, width);
     let rows = inputs.rows(level);
     let mut records = inputs.index(level, &rows);
-    let usable = |(graph, row): &(usize, Option<usize>)| row.filter(|_| !inputs.unusable().contains_key(graph));
-    let places: Vec<Option<usize>> = rows.iter().map(usable).collect();
+    let places = inputs.places(&rows);
     let numbers = |of: &dyn Fn(&[f32]) -> f32| -> Vec<f32> {
         let row = |place: &Option<usize>| place.map_or(f32::NAN, |row| of(&outputs[row * width..(row + 1) * width]));
         places.iter().map(row).collect()

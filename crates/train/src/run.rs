@@ -17,8 +17,8 @@ use crate::tensorboard;
 #[derive(Debug)]
 pub struct RunDirectory {
     path: PathBuf,
-    /// Whether it was not there before.
-    made: bool,
+    /// The outermost folder that was not there before.
+    made: Option<PathBuf>,
     /// Held as long as we live; the operating system lets go of it however we end.
     _lock: File,
 }
@@ -29,8 +29,9 @@ impl RunDirectory {
     /// # Errors
     /// If it cannot be made or another process is writing to it.
     pub fn open(path: &Path) -> Result<Self> {
-        let made = !path.exists();
-        if !made && !path.is_dir() {
+        let missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+        let made = path.ancestors().take_while(missing).last().map(Path::to_path_buf);
+        if made.is_none() && !path.is_dir() {
             return Err(TrainError::run(path, "it is a file, not the directory of a run"));
         }
         fs::create_dir_all(path).map_err(|e| TrainError::io(path, &e))?;
@@ -163,8 +164,10 @@ fn has_begun(path: &Path) -> bool {
 impl Drop for RunDirectory {
     /// A directory that was made for a run which never began is not left behind.
     fn drop(&mut self) {
-        if self.made && !self.has_begun() {
-            let _ = fs::remove_file(self.path.join(".lock")).and_then(|()| fs::remove_dir(&self.path));
-        }
+        let Some(made) = self.made.as_ref().filter(|_| !self.has_begun()) else { return };
+        let folders = self.path.ancestors().take_while(|folder| folder.starts_with(made));
+        let _ = fs::remove_file(self.path.join(".lock"));
+        // Up to the first that somebody else uses meanwhile.
+        let _ = folders.map(fs::remove_dir).find(|removed| removed.is_err());
     }
 }

@@ -105,12 +105,6 @@ impl Task {
     /// If data and configuration do not fit, or a part has no labels.
     pub fn new(dataset: &Dataset, config: &Config, cache: Option<&Path>) -> Result<Self> {
         let mut task = Self::build(dataset, config, shape_for(dataset.schema(), config)?, cache)?;
-        let (split, target) = (task.split.level, task.shape.target.level);
-        if task.links.is_none() && split != Level::Graph && split != target {
-            return Err(TrainError::Data(format!(
-                "its split divides {split}s, its targets belong to {target}s; `gt data split --level` makes another one"
-            )));
-        }
         for part in [Part::Train, Part::Val] {
             task.ensure_labels(part)?;
         }
@@ -141,6 +135,12 @@ impl Task {
                     Some(split) => split.clone(),
                     None => new_split(dataset, config, usual_level(dataset))?,
                 };
+                let (divided, target) = (split.level, shape.target.level);
+                if divided != Level::Graph && divided != target {
+                    return Err(TrainError::Data(format!(
+                        "its split divides {divided}s, its targets belong to {target}s; `gt data split --level` makes another one"
+                    )));
+                }
                 (dataset.graphs().clone(), split, None)
             }
             TaskName::Links => {

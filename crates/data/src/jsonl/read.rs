@@ -439,7 +439,8 @@ struct FeatureStaging {
 #[derive(Default)]
 struct NumberStaging {
     present: bool,
-    width: usize,
+    /// Columns, known from the first graph with rows on.
+    width: Option<usize>,
     values: Vec<f64>,
     real: Vec<bool>,
 }
@@ -462,11 +463,9 @@ impl NumberStaging {
             return Err(format!("row {}, value {} is null", at / width.max(1), at % width.max(1)));
         }
         if count > 0 {
-            if self.width == 0 {
-                self.width = width;
-            }
-            if width != self.width {
-                return Err(format!("rows of {width} values, earlier graphs have {}", self.width));
+            let known = *self.width.get_or_insert(width);
+            if width != known {
+                return Err(format!("rows of {width} values, earlier graphs have {known}"));
             }
         }
         if self.real.len() < rows.real.len() {
@@ -514,6 +513,7 @@ impl FeatureStaging {
         unusable: &mut Option<&mut BTreeMap<usize, String>>,
     ) -> Result<Features, (usize, &'static str, String)> {
         let NumberStaging { width, values, mut real, .. } = self.numbers;
+        let (width, floats_width) = (width.unwrap_or(0), self.floats.width.unwrap_or(0));
         real.resize(width, false);
         // A stated layout wins: a continuous column may happen to hold integers only.
         if let Some(declared) = declared
@@ -533,7 +533,7 @@ impl FeatureStaging {
         let mut features = Features {
             layout: FeatureLayout {
                 categorical: categorical_columns,
-                continuous: width - categorical_columns + self.floats.width,
+                continuous: width - categorical_columns + floats_width,
                 multi_hot: self.words.is_some(),
             },
             ..Default::default()
@@ -564,7 +564,7 @@ impl FeatureStaging {
                     features.categorical.push(index.unwrap_or(0));
                 }
             }
-            let floats = &self.floats.values[row * self.floats.width..(row + 1) * self.floats.width];
+            let floats = &self.floats.values[row * floats_width..(row + 1) * floats_width];
             features.continuous.extend(floats.iter().map(|&v| v as f32));
         }
         (features.offsets, features.indices) = self.words.unwrap_or_default();

@@ -65,6 +65,12 @@ impl TablePaths {
             nodes: nodes.into(),
         })
     }
+
+    /// The same without a table of graphs that does not exist.
+    #[must_use]
+    pub fn that_exist(self) -> Self {
+        Self { graphs: self.graphs.filter(|file| file.exists()), ..self }
+    }
 }
 
 /// `NAME_word.EXTENSION` for `NAME_nodes.…`.
@@ -79,6 +85,6 @@ fn sibling(nodes: &Path, word: &str, extension: Option<&str>) -> PathBuf {
 }
 
 /// Where the schema of CSV tables lies.
-fn schema_path(nodes: &Path) -> PathBuf {
+pub(crate) fn schema_path(nodes: &Path) -> PathBuf {
     sibling(nodes, "schema", Some("json"))
 }

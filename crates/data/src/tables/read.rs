@@ -14,6 +14,7 @@ use super::{TablePaths, schema_path};
 use crate::columns as c;
 use crate::dataset::{Dataset, Extra, Splits};
 use crate::error::{DataError, Result};
+use crate::format::extension;
 use crate::lenient::{self, Lenient, without_sizes};
 use crate::schema::{FeatureSchema, Schema, TargetColumn, TargetSchema, Vocabulary};
 use crate::stored_schema::StoredSchema;
@@ -33,7 +34,7 @@ pub(crate) fn read_with(
 ) -> Result<Dataset> {
     let nodes = Table::read(&paths.nodes)?;
     let edges = Table::read(&paths.edges)?;
-    let graphs = paths.graphs.as_deref().filter(|p| p.exists()).map(Table::read).transpose()?;
+    let graphs = paths.graphs.as_deref().map(Table::read).transpose()?;
     let tables: Vec<&Table> = [Some(&nodes), Some(&edges), graphs.as_ref()].into_iter().flatten().collect();
     mapping.check(&tables)?;
     let mut stored = find_schema(&nodes, &schema_path(&paths.nodes))?.filter(|_| mapping.is_default());
@@ -445,7 +446,7 @@ fn read_extra(table: &Table, at: usize, rows: &[usize], stored: Option<&StoredSc
 fn find_schema(nodes: &Table, beside: &Path) -> Result<Option<StoredSchema>> {
     let (text, path) = match &nodes.schema {
         Some(text) => (text.clone(), nodes.path.as_path()),
-        None if nodes.path.extension().is_some_and(|e| e != "parquet") && beside.exists() => {
+        None if extension(&nodes.path) != "parquet" && beside.exists() => {
             (std::fs::read_to_string(beside).map_err(|e| DataError::io(beside, e))?, beside)
         }
         None => return Ok(None),

@@ -9,6 +9,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
 
 use crate::error::{DataError, Result};
+use crate::format::extension;
 use crate::parquet::{self, Leaf, Numbers};
 
 /// What the cells of a column look like.
@@ -153,10 +154,10 @@ pub(super) struct Table {
 
 impl Table {
     pub(super) fn read(path: &Path) -> Result<Self> {
-        match path.extension().and_then(|e| e.to_str()) {
-            Some("csv") => Self::read_csv(path, b','),
-            Some("tsv") => Self::read_csv(path, b'\t'),
-            Some("parquet") => Self::read_parquet(path),
+        match &*extension(path) {
+            "csv" => Self::read_csv(path, b','),
+            "tsv" => Self::read_csv(path, b'\t'),
+            "parquet" => Self::read_parquet(path),
             _ => Err(DataError::file(path, "a table should be a .csv, .tsv or .parquet file")),
         }
     }

@@ -14,6 +14,7 @@ use crate::atomic::Prepared;
 use crate::columns as c;
 use crate::dataset::Dataset;
 use crate::error::{DataError, Result};
+use crate::format::extension;
 use crate::records::Records;
 use crate::scalar::Scalar;
 use crate::schema::FeatureSchema;
@@ -39,7 +40,7 @@ pub(crate) fn write(dataset: &Dataset, path: &Path) -> Result<()> {
         edges_table(dataset).0.prepare(&paths.edges, None)?,
         graphs_table(dataset).0.prepare(&graphs_path, None)?,
     ];
-    if path.extension().is_none_or(|e| e != "parquet") {
+    if extension(path) != "parquet" {
         let beside = schema_path(path);
         files.push(Prepared::write(&beside, |out| writeln!(out, "{stored}").map_err(|e| DataError::io(&beside, e)))?);
     }

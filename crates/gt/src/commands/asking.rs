@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow, bail, ensure};
+use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use gt_data::Records;
 use gt_models::ModelHeader;
@@ -23,7 +23,7 @@ pub struct Asking {
     data: PathBuf,
     /// File to write: .parquet, .csv, .tsv or .jsonl
     #[arg(long, value_name = "FILE")]
-    out: PathBuf,
+    pub out: PathBuf,
     /// The model with the best validation loss instead of the last one
     #[arg(long)]
     best: bool,
@@ -86,18 +86,8 @@ impl Asking {
     pub fn open(&self) -> Result<(ModelHeader, Engine<f32>)> {
         Records::check(&self.out)?;
         super::check_folder(&self.out)?;
-        self.keep("--data", &self.data)?;
+        super::keep(&self.out, "--data", &self.data)?;
         super::eval::open(&self.model, self.best)
-    }
-
-    /// Fails if the answers would replace a file that is read.
-    pub fn keep(&self, name: &str, file: &Path) -> Result<()> {
-        ensure!(
-            self.out.canonicalize().ok().is_none_or(|out| Some(out) != file.canonicalize().ok()),
-            "{}: --out would replace {name}",
-            self.out.display()
-        );
-        Ok(())
     }
 
     /// The graphs, made ready for the model.

@@ -86,7 +86,7 @@ enum Form {
 
 impl Arguments {
     pub fn run(self) -> Result<()> {
-        let form = match self.out.extension().and_then(|e| e.to_str()) {
+        let form = match self.out.extension().map(|e| e.to_string_lossy().to_lowercase()).as_deref() {
             Some("svg") => Form::Drawing,
             Some("json") => Form::Json,
             _ => Form::Table,
@@ -97,6 +97,7 @@ impl Arguments {
             })?;
         }
         super::check_folder(&self.out)?;
+        super::keep(&self.out, "--data", &self.data)?;
         let (header, mut engine) = super::eval::open(&self.model, self.best)?;
         let chosen = self.choose(engine.network(), form)?;
         let inputs = super::asking::inputs(&self.data, &header)?;

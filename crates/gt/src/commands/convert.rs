@@ -88,7 +88,7 @@ impl Arguments {
         let tables = match (self.files.pop(), self.nodes, self.edges) {
             (None, Some(nodes), Some(edges)) => Some(TablePaths { nodes, edges, graphs: self.graphs }),
             (Some(_), Some(_), _) => bail!("give either IN OUT, or OUT with --nodes and --edges"),
-            (Some(input), ..) if TablePaths::is_nodes_table(&input) => Some(TablePaths::beside(&input)?),
+            (Some(input), ..) if TablePaths::is_nodes_table(&input) => Some(TablePaths::beside(&input)?.that_exist()),
             (Some(input), ..) if mapping.is_default() => {
                 let dataset = gt_data::read(&input)?;
                 return super::write(&dataset, &out);

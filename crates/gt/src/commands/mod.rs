@@ -22,8 +22,9 @@ pub use check::CheckFailed;
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::Subcommand;
+use clap::builder::TypedValueParser;
 use gt_data::Dataset;
 
 use crate::console;
@@ -111,6 +112,19 @@ fn check_output(path: &Path) -> Result<()> {
 /// Fails if a file could not be written because its folder is not there.
 fn check_folder(path: &Path) -> Result<()> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    anyhow::ensure!(folder.is_dir(), "{}: the folder {} does not exist", path.display(), folder.display());
+    ensure!(folder.is_dir(), "{}: the folder {} does not exist", path.display(), folder.display());
     Ok(())
+}
+
+/// Fails if a result would replace a file that is read.
+fn keep(out: &Path, name: &str, file: &Path) -> Result<()> {
+    let Ok(place) = out.canonicalize() else { return Ok(()) };
+    let read = gt_data::files_of(file).into_iter().find(|file| file.canonicalize().is_ok_and(|file| file == place));
+    ensure!(read.is_none(), "{}: --out would replace {name}", out.display());
+    Ok(())
+}
+
+/// Seeds that a configuration file can hold.
+fn seeds() -> impl TypedValueParser<Value = u64> {
+    clap::value_parser!(u64).range(..=i64::MAX as u64)
 }

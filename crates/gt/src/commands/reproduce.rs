@@ -1,6 +1,7 @@
 //! `gt reproduce`
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::reproduce::data::Data;
 use crate::reproduce::limits::Limits;
 use crate::reproduce::page::{Page, Results, counted};
 use crate::reproduce::paper::Paper;
-use crate::reproduce::plan::{Plan, choose};
+use crate::reproduce::plan::{Plan, choose, clear_leftover};
 use crate::reproduce::record::Folder;
 use crate::reproduce::run::{Outcome, Runner};
 
@@ -38,7 +39,7 @@ pub struct Arguments {
     #[arg(long = "cell", value_name = "NAME")]
     cells: Vec<String>,
     /// Seeds of the runs of each cell
-    #[arg(long, value_delimiter = ',', value_name = "A,B,…", default_value = "41,95,22,35")]
+    #[arg(long, value_delimiter = ',', value_name = "A,B,…", value_parser = super::seeds(), default_value = "41,95,22,35")]
     seeds: Vec<u64>,
     /// Where to compute: auto (a CUDA card if there is one), cpu, cuda or cuda:N
     #[arg(long, default_value = "auto")]
@@ -174,12 +175,14 @@ impl Arguments {
     /// Makes the runs that are left; also tells whether it was interrupted.
     fn train(&self, cells: &[Cell], folder: &Folder, paper: &Paper) -> Result<(Outcome, bool)> {
         let graphs = self.graphs.map(|graphs| graphs as usize);
-        let plan = Plan::new(cells, &self.seeds, &self.set, graphs, folder, &folder.records()?, paper)?;
+        let records = folder.records()?;
+        let plan = Plan::new(cells, &self.seeds, &self.set, graphs, folder, &records, paper)?;
+        plan.done.iter().for_each(|run| clear_leftover(folder, run, self.keep_runs));
         for cell in &plan.unknown {
             console::warn(&format!("{cell}: this program has no such preset, so it is not run"));
         }
         if plan.jobs.is_empty() {
-            console::say!("nothing to make: {} done", counted(plan.done, "run"));
+            console::say!("nothing to make: {} done", counted(plan.done.len(), "run"));
             return Ok((Outcome::default(), false));
         }
         let device = self.device.open_for(self.precision)?;
@@ -197,7 +200,7 @@ impl Arguments {
         console::say!(
             "{} to make, {begun} of them begun, {} done; {jobs} side by side on {on}, the longest first",
             counted(plan.jobs.len(), "run"),
-            plan.done
+            plan.done.len()
         );
         let runner = Runner {
             folder,
@@ -266,8 +269,8 @@ impl Arguments {
             console::say!("another process is at, or has just made, {}", elsewhere.join(", "));
         }
         if interrupted {
-            let line: Vec<String> = std::env::args().skip(1).collect();
-            return Err(Interrupted(format!("gt {}", line.join(" "))).into());
+            let line: Vec<OsString> = std::env::args_os().skip(1).collect();
+            return Err(Interrupted(console::command(line.iter().map(OsString::as_os_str))).into());
         }
         if !left.is_empty() {
             let shown = shortened(left);

@@ -1,6 +1,7 @@
 //! `gt train`
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -43,10 +44,10 @@ pub struct Arguments {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Seed of everything random; overrules train.seed
-    #[arg(long)]
+    #[arg(long, value_parser = super::seeds())]
     seed: Option<u64>,
     /// Train once with each of these seeds, and tell mean and deviation; with --out, in folders named by the seed
-    #[arg(long, value_delimiter = ',', value_name = "A,B,…", conflicts_with_all = ["seed", "resume"])]
+    #[arg(long, value_delimiter = ',', value_name = "A,B,…", value_parser = super::seeds(), conflicts_with_all = ["seed", "resume"])]
     seeds: Vec<u64>,
     /// Train the seeds side by side, on one card or the processor's cores; the results are those of one after the other
     #[arg(long, requires = "seeds")]
@@ -146,9 +147,22 @@ impl Arguments {
         let outcome = outcome?;
         let report = write_report(run, task, config, parameters, &outcome);
         if outcome.stop == Stop::Interrupted {
-            return Err(Interrupted(format!("gt train --resume --out {}", run.path().display())).into());
+            return Err(Interrupted(self.to_resume(run.path())).into());
         }
         Ok(Done { run: run.path().to_owned(), seed: config.train.seed, parameters, outcome, report })
+    }
+
+    /// The command that goes on with a run as it was begun.
+    fn to_resume(&self, run: &Path) -> String {
+        let mut words = ["train", "--resume", "--out"].map(OsString::from).to_vec();
+        words.push(run.into());
+        if self.device != DeviceChoice::Auto {
+            words.extend(["--device".into(), self.device.to_string().into()]);
+        }
+        if self.precision != PrecisionName::F32 {
+            words.extend(["--precision".into(), self.precision.precision().name().into()]);
+        }
+        console::command(words.iter().map(OsString::as_os_str))
     }
 
     /// The data on the card to compute on, for all seeds; none for the processor.

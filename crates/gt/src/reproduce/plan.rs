@@ -1,6 +1,8 @@
 //! Which runs are left, and in which order.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 
 use anyhow::{Result, anyhow, ensure};
 use gt_models::{Config, Preset};
@@ -32,7 +34,7 @@ impl Job {
 pub struct Plan {
     /// Runs that have begun, then the others, the longest first; those of one cell together, since they share their data.
     pub jobs: Vec<Job>,
-    pub done: usize,
+    pub done: Vec<String>,
     /// Cells that this program cannot train.
     pub unknown: Vec<String>,
 }
@@ -51,7 +53,7 @@ impl Plan {
         records: &BTreeMap<String, Record>,
         paper: &Paper,
     ) -> Result<Self> {
-        let mut plan = Self { jobs: Vec::new(), done: 0, unknown: Vec::new() };
+        let mut plan = Self { jobs: Vec::new(), done: Vec::new(), unknown: Vec::new() };
         for cell in cells {
             let Some(preset) = Preset::named(&cell.preset) else {
                 plan.unknown.push(cell.name());
@@ -79,8 +81,7 @@ impl Plan {
                         folder.record(&name).display(),
                         record.data.graphs
                     );
-                    remove_leftover(folder, &name);
-                    plan.done += 1;
+                    plan.done.push(name);
                     continue;
                 }
                 let mut config = config.clone();
@@ -94,12 +95,28 @@ impl Plan {
     }
 }
 
-/// A program that was killed between the record and the removal of the run leaves the run behind.
-fn remove_leftover(folder: &Folder, name: &str) {
+/// A program that was killed between the record and the removal of the run, or its move, leaves the run behind.
+pub fn clear_leftover(folder: &Folder, name: &str, keep: bool) {
     let path = folder.unfinished(name);
-    if path.exists() && RunDirectory::open(&path).is_ok() {
-        let _ = std::fs::remove_dir_all(path);
+    // Held meanwhile, so that nobody else is at it.
+    let Some(Ok(_run)) = path.exists().then(|| RunDirectory::open(&path)) else { return };
+    if keep {
+        let _ = put_away(&path, &folder.kept(name));
+    } else {
+        let _ = fs::remove_dir_all(&path);
     }
+}
+
+/// Moves the directory of a run to those that are kept, in place of an older one.
+pub fn put_away(run: &Path, kept: &Path) -> Result<()> {
+    let parent = kept.parent().unwrap_or(Path::new("."));
+    let moved = fs::create_dir_all(parent).and_then(|()| {
+        if kept.exists() {
+            fs::remove_dir_all(kept)?;
+        }
+        fs::rename(run, kept)
+    });
+    moved.map_err(|e| anyhow!("{}: {e}", kept.display()))
 }
 
 /// The cells that names mean: a cell's own name, or the beginning of several.

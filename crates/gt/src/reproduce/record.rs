@@ -234,10 +234,10 @@ impl Folder {
 }
 
 fn read(path: &Path) -> Result<(String, Record)> {
-    let text = fs::read_to_string(path)?;
     let again = "delete it, and the run is made again";
-    let value: Value =
-        serde_json::from_str(&text).map_err(|e| anyhow!("it is damaged ({e}); {again}, or restore it from a copy"))?;
+    let bytes = fs::read(path).map_err(|e| anyhow!("it cannot be read ({e}); {again}"))?;
+    let value: Value = serde_json::from_slice(&bytes)
+        .map_err(|e| anyhow!("it is damaged ({e}); {again}, or restore it from a copy"))?;
     let format = value["format"].as_u64();
     ensure!(format.is_some(), "it is no record of `gt reproduce`; move it elsewhere");
     ensure!(

@@ -16,7 +16,7 @@ use super::data::{Data, Ready};
 use super::limits::Limits;
 use super::page::counted;
 use super::paper::Paper;
-use super::plan::Job;
+use super::plan::{Job, put_away};
 use super::record::{Folder, Made, Record, Sitting};
 use crate::cache::kernel_cache;
 use crate::console;
@@ -186,16 +186,9 @@ impl Runner<'_> {
             let _ = fs::remove_dir_all(path);
             return Ok(());
         }
+        let moved = put_away(path, &self.folder.kept(name));
         drop(run);
-        let kept = self.folder.kept(name);
-        let parent = kept.parent().unwrap_or(Path::new("."));
-        let moved = fs::create_dir_all(parent).and_then(|()| {
-            if kept.exists() {
-                fs::remove_dir_all(&kept)?;
-            }
-            fs::rename(path, &kept)
-        });
-        moved.map_err(|e| anyhow!("{}: {e}", kept.display()))
+        moved
     }
 
     fn tell(&self, record: &Record, finished: usize, all: usize, left: f64) {

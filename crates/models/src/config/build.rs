@@ -114,6 +114,10 @@ impl Config {
             (LossName::L1, _) => (Loss::L1, false),
             (LossName::Bce, _) => (Loss::Bce, labels),
             (LossName::Auto, _) if !one_class => (Loss::Bce, labels),
+            // Weights are those of a batch, which may well hold graphs of one class only.
+            (LossName::Auto, _) if data.target.level == Level::Graph => {
+                (Loss::CrossEntropy { weighted: false }, one_class)
+            }
             (LossName::Auto | LossName::WeightedCrossEntropy, _) => (Loss::CrossEntropy { weighted: true }, one_class),
             (LossName::CrossEntropy, _) => (Loss::CrossEntropy { weighted: false }, one_class),
         };

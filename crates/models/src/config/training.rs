@@ -169,7 +169,7 @@ impl ScheduleConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LossName {
-    /// By the targets: real numbers L1; one class weighted cross-entropy; several yes/no labels BCE.
+    /// By the targets: real numbers L1; one class cross-entropy, weighted where it is one of nodes or edges; several yes/no labels BCE.
     #[default]
     Auto,
     /// Mean absolute error.
@@ -248,7 +248,9 @@ impl TrainConfig {
             problems.unless(value > 0, key, || "0; it must be at least 1".into());
         }
         for (key, value) in [("train.hours", self.hours), ("train.checkpoint_seconds", self.checkpoint_seconds)] {
-            problems.unless(value >= 0.0, key, || format!("{value}; it must not be negative"));
+            problems.unless(value.is_finite() && value >= 0.0, key, || {
+                format!("{value}; it must be a finite number, 0 or more")
+            });
         }
     }
 }

@@ -76,7 +76,11 @@ impl Orders {
 
 impl<T: Real> Engine<T> {
     /// A network with all parameters zero (γ one); fill them with [`Engine::set_parameter`].
+    ///
+    /// # Panics
+    /// If the processor lacks the instructions.
     pub fn new(network: Network, isa: Isa) -> Self {
+        assert!(isa.available(), "this processor has no {isa:?}");
         let layout = Parameters::new(&network);
         let width = network.channels.padded_width();
         let mut mask = vec![T::ZERO; width];

@@ -9,7 +9,7 @@ use cudarc::driver::CudaStream;
 use super::abi::{self, Pointer};
 use super::device::Precision;
 use super::engine::CudaTask;
-use super::error::{OnCard, Result};
+use super::error::{CudaError, OnCard, Result};
 use super::memory::{Memory, at};
 use super::packing::places;
 use super::program::{Program, Shape};
@@ -117,6 +117,9 @@ impl Buffers {
         let network = &task.network;
         let layout = Parameters::new(network);
         let capacity = data.capacity(task.batch);
+        if capacity.nodes.max(capacity.edges) > i32::MAX as usize {
+            return Err(CudaError::Unsupported("batches of more than 2,147,483,647 nodes or edges".into()));
+        }
         let mut memory = Memory::new(stream, OnCard::Network);
         let flat = flat(&mut memory, network, &layout, task.precision, program.shape)?;
         let rows = capacity.read(network.reads);

@@ -59,7 +59,7 @@ pub struct PassResult {
     pub outputs: Vec<f32>,
     /// Loss of each batch.
     pub losses: Vec<f64>,
-    /// The first batch whose loss or gradient was not finite; nothing was changed from there on.
+    /// The first batch whose loss or gradient was not finite; no parameter was changed from there on, running statistics were.
     pub bad: Option<usize>,
 }
 
@@ -214,7 +214,7 @@ impl CudaEngine {
             flat.control,
             &[abi::Control {
                 next: from as i32,
-                batch_size: self.task.batch as i32,
+                batch_size: self.task.batch.min(order.len()).max(1) as i32,
                 listed: order.len() as i32,
                 bad_batch: -1,
                 steps,

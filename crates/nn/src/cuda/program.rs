@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::{CString, c_char};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cudarc::driver::{CudaFunction, sys as driver};
 use cudarc::nvrtc::{Ptx, sys};
@@ -276,8 +277,13 @@ impl Program {
         cache: Option<&Path>,
     ) -> Result<Self> {
         let shape = Shape::of(network, precision, device, usual);
-        let image = machine_code(&options(network, shape, precision, &device.architecture), cache)?;
-        let module = device.context.load_module(Ptx::from_binary(image))?;
+        let options = options(network, shape, precision, &device.architecture);
+        let load = |image| device.context.load_module(Ptx::from_binary(image));
+        let module = match load(machine_code(&options, cache)?) {
+            // What lies in the cache may be damaged.
+            Err(_) if forget(&options, cache) => load(machine_code(&options, cache)?)?,
+            loaded => loaded?,
+        };
         let names = KERNELS.into_iter().chain(message_kernels(network.kind));
         let functions = names.map(|name| Ok((name, module.load_function(name)?))).collect::<Result<HashMap<_, _>>>()?;
         Ok(Self { shape, functions })
@@ -312,6 +318,11 @@ pub(crate) fn machine_code(options: &[String], cache: Option<&Path>) -> Result<V
     Ok(image)
 }
 
+/// Takes machine code out of the cache; whether there was any.
+fn forget(options: &[String], cache: Option<&Path>) -> bool {
+    cache.is_some_and(|folder| std::fs::remove_file(folder.join(cache_name(options))).is_ok())
+}
+
 /// Names the machine code by everything that it depends on.
 fn cache_name(options: &[String]) -> PathBuf {
     // FNV-1a, twice with different starts: a name, not a safeguard against anybody.
@@ -325,7 +336,10 @@ fn cache_name(options: &[String]) -> PathBuf {
 /// Keeps machine code for the next time; a cache that cannot be written is no error.
 fn keep(file: &Path, image: &[u8]) {
     let Some(folder) = file.parent() else { return };
-    let beside = file.with_extension(format!("{}.new", std::process::id()));
+    // Several threads may be at the same kernels.
+    static FILES: AtomicUsize = AtomicUsize::new(0);
+    let number = FILES.fetch_add(1, Ordering::Relaxed);
+    let beside = file.with_extension(format!("{}-{number}.new", std::process::id()));
     let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&beside, image));
     if written.and_then(|()| std::fs::rename(&beside, file)).is_err() {
         let _ = std::fs::remove_file(&beside);

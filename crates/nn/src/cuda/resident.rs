@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gt_graph::{FeatureRows, FullView, GraphBatch, GraphStore};
+use gt_graph::{FeatureRows, FullView, GraphBatch, GraphStore, Level};
 
 use super::abi;
 use super::device::CudaDevice;
@@ -70,6 +70,14 @@ impl Size {
     }
 }
 
+/// What only the processor does: rows of a full graph's edges are not those of the data.
+fn check(network: &Network, edges: Edges) -> Result<()> {
+    if edges == Edges::Full && network.reads.level() == Level::Edge {
+        return Err(CudaError::Unsupported("a model that predicts edges and attends to full graphs".into()));
+    }
+    Ok(())
+}
+
 impl ResidentData {
     /// Puts what a network reads of a data set on the device, or, where that leaves no room for networks or `GT_DATA=host` asks for it, into memory here that kernels can read.
     ///
@@ -78,6 +86,7 @@ impl ResidentData {
     pub fn new(device: &CudaDevice, store: &GraphStore, network: &Network, edges: Edges) -> Result<Arc<Self>> {
         let stream = device.context.default_stream();
         let full = edges == Edges::Full;
+        check(network, edges)?;
         let graphs = store.len();
         let node_counts: Vec<usize> = (0..graphs).map(|graph| store.node_range(graph).len()).collect();
         let edge_counts: Vec<usize> = (0..graphs)
@@ -212,13 +221,16 @@ impl Table {
             if self.hot_start.is_empty() {
                 self.hot_start.push(0);
             }
-            let base = self.hot.len() as i32 - words.offsets[0] as i32;
-            self.hot_start.extend(words.offsets[1..].iter().map(|&offset| base + offset as i32));
+            let (base, first) = (self.hot.len(), words.offsets[0]);
+            self.hot_start.extend(words.offsets[1..].iter().map(|&offset| (base + offset - first) as i32));
             self.hot.extend_from_slice(words.indices);
         }
     }
 
     fn upload(&self, memory: &mut Memory, input: &Input) -> Result<Features> {
+        if self.hot.len() > i32::MAX as usize {
+            return Err(CudaError::Unsupported("a data set of more than 2,147,483,647 words".into()));
+        }
         Ok(Features {
             categorical: memory.with(&self.categorical)?,
             linear: if input.constant { 0 } else { memory.with(&self.continuous)? },
@@ -271,6 +283,7 @@ impl Lists {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Channels;
 
     #[test]
     fn nearly_every_batch_has_room_for_fewer_rows_than_the_largest_graphs_have() {
@@ -285,6 +298,14 @@ mod tests {
         assert_eq!(roomy(&counts, 1_000), counts.iter().sum());
         assert_eq!(roomy(&[7; 10], 4), 28);
         assert_eq!(roomy(&[], 0), 0);
+    }
+
+    #[test]
+    fn edges_of_full_graphs_are_not_predicted() {
+        let network = |reads| Network { reads, ..Network::new(Channels::new(8, 1), 1) };
+        assert!(check(&network(Reads::Pairs), Edges::Full).is_err());
+        assert!(check(&network(Reads::Pairs), Edges::Sparse).is_ok());
+        assert!(check(&network(Reads::Nodes), Edges::Full).is_ok());
     }
 
     #[test]

@@ -90,6 +90,14 @@ impl Links {
             }
             lists
         });
+        for part in [Part::Train, Part::Val] {
+            if joined[part as usize].len() > 0 && apart[part as usize].len() == 0 {
+                return Err(TrainError::Data(format!(
+                    "all nodes of the graphs with links in {} are joined: there is no pair without an edge to tell links from",
+                    part.name()
+                )));
+            }
+        }
         let (both, hidden) = (asked::both_orders(config, directed), config.links.hidden);
         Ok((Self { directed, both, negatives, hidden, known, joined, apart }, seen))
     }

@@ -238,7 +238,7 @@ impl<T: Real> Taken<'_, T> {
         let Self { topology, heads, nodes, width, z, logits, softmax, x, dx, dt } = self;
         let heads = Heads::new(heads);
         let rows = Rows { heads, width, z, logits, softmax };
-        let first = topology.into(nodes.start).start;
+        let first = topology.first_into(&nodes);
         for (node, (x, dx)) in nodes.zip(x.chunks_exact(width).zip(dx.chunks_exact(width))) {
             for group in heads.groups() {
                 let delta = dot::<S, HEADS>(heads, group, dx, x);

@@ -51,7 +51,7 @@ impl<T: Real> Kernel<T> for Gate<'_, T> {
     #[inline(always)]
     fn run<S: Simd<T = T>>(self) {
         let Self { topology, nodes, width, terms, gates, inverse, x } = self;
-        let first = topology.into(nodes.start).start;
+        let first = topology.first_into(&nodes);
         let guard = S::splat(T::from_f64(GUARD));
         for (own, node) in nodes.enumerate() {
             let mine = &terms[node * 4 * width..][..4 * width];
@@ -105,7 +105,7 @@ impl<T: Real> Kernel<T> for GateBack<'_, T> {
     #[inline(always)]
     fn run<S: Simd<T = T>>(self) {
         let Self { topology, nodes, width, terms, gates, inverse, x, dx, dgates, dterms } = self;
-        let first = topology.into(nodes.start).start;
+        let first = topology.first_into(&nodes);
         for (own, (node, dterms)) in nodes.zip(dterms.chunks_exact_mut(4 * width)).enumerate() {
             for at in (0..width).step_by(LANES) {
                 let place = own * width + at;

@@ -23,6 +23,11 @@ impl Topology {
         self.in_offsets[node] as usize..self.in_offsets[node + 1] as usize
     }
 
+    /// Number of the first edge into some consecutive nodes, of which there may be none.
+    fn first_into(&self, nodes: &Range<usize>) -> usize {
+        self.in_offsets[nodes.start] as usize
+    }
+
     /// Places of the edges out of a node.
     fn out_of(&self, node: usize) -> Range<usize> {
         self.out_offsets[node] as usize..self.out_offsets[node + 1] as usize

@@ -186,9 +186,9 @@ __device__ __forceinline__ int label_row(const Batch& b, const Labels& labels, i
 
 extern "C" __global__ void count_labels(Batch b, const Labels* of, u32* class_counts) {
   const Labels labels = *of;
-  const int rows = b.control->rows, all = rows * labels.columns;
-  for (int at = blockIdx.x * blockDim.x + threadIdx.x; at < all; at += gridDim.x * blockDim.x) {
-    const size_t place = (size_t)label_row(b, labels, at / labels.columns) * labels.columns + at % labels.columns;
+  const size_t all = (size_t)b.control->rows * labels.columns;
+  for (size_t at = blockIdx.x * blockDim.x + threadIdx.x; at < all; at += gridDim.x * blockDim.x) {
+    const size_t place = (size_t)label_row(b, labels, (int)(at / labels.columns)) * labels.columns + at % labels.columns;
     if (labels.kind < 2) {
       if (!isnan(labels.floats[place])) atomicAdd(&b.control->labels, 1);
     } else if (labels.classes[place] != MISSING) {

@@ -1,0 +1,184 @@
+//! Unusual graphs, files and options: each once made a crash, a wrong number or a lost file.
+
+mod support;
+
+use std::fs;
+
+use serde_json::{Value, json};
+use support::Place;
+
+const TINY: &str =
+    "--device cpu --set model.layers=1 --set model.width=8 --set model.encoding=none --set train.epochs=2";
+
+/// A path of nodes, or none at all.
+fn path(nodes: usize, y: Value) -> Value {
+    let (src, dst): (Vec<usize>, Vec<usize>) = (1..nodes).flat_map(|node| [(node - 1, node), (node, node - 1)]).unzip();
+    let features: Vec<[f64; 1]> = (0..nodes).map(|node| [0.5 + node as f64]).collect();
+    json!({"num_nodes": nodes, "node_feat": features, "edge_index": [src, dst], "y": y})
+}
+
+fn write(place: &Place, name: &str, graphs: impl Iterator<Item = Value>) {
+    place.write(name, &graphs.map(|graph| format!("{graph}\n")).collect::<String>());
+}
+
+/// Paths with a number to predict, and a model of them in `run`.
+fn trained(place: &Place) {
+    write(place, "data.jsonl", (0..20).map(|i| path(2 + i % 4, json!([0.1 * i as f64]))));
+    place.done(&format!("train --data data.jsonl --out run {TINY}"));
+}
+
+fn last_epoch(place: &Place) -> Value {
+    let lines = fs::read_to_string(place.path("run/metrics.jsonl")).unwrap();
+    serde_json::from_str(lines.lines().last().unwrap()).unwrap()
+}
+
+#[test]
+fn graphs_without_nodes_go_through_networks_of_every_kind() {
+    let place = Place::new();
+    let nodes = |i: usize| if i.is_multiple_of(3) { 0 } else { 2 + i % 4 };
+    write(&place, "data.jsonl", (0..24).map(|i| path(nodes(i), json!([0.1 * i as f64]))));
+    write(&place, "empty.jsonl", std::iter::once(path(0, json!([0.0]))));
+    for kind in ["transformer", "gcn", "gat", "gatedgcn"] {
+        for batch in [1, 2] {
+            let run = format!("{kind}-{batch}");
+            place.done(&format!(
+                "train --data data.jsonl --out {run} {TINY} --set model.kind={kind} --set train.batch={batch}"
+            ));
+            place.done(&format!("predict {run} --data empty.jsonl --out {run}.csv"));
+            place.done(&format!("embed {run} --data empty.jsonl --out {run}-rows.csv"));
+        }
+    }
+}
+
+#[test]
+fn a_class_per_graph_is_learned_from_batches_of_one_graph() {
+    let place = Place::new();
+    write(&place, "data.jsonl", (0..20).map(|i| path(2 + i % 2, json!([i % 2]))));
+    place.done(&format!("train --data data.jsonl --out run {TINY} --set train.batch=1"));
+    let epoch = last_epoch(&place);
+    assert!(epoch["train"]["loss"]["paper"].as_f64().unwrap() > 0.1, "{epoch}");
+}
+
+#[test]
+fn batches_without_a_label_are_no_batches_of_loss_0() {
+    let place = Place::new();
+    let y = |i: usize| if i.is_multiple_of(2) { json!([0.1 * i as f64]) } else { json!([null]) };
+    let graphs = |i: usize| {
+        let mut graph = path(3, y(i));
+        graph["split"] = json!(["train", "train", "val", "val", "test", "test"][i % 6]);
+        graph
+    };
+    write(&place, "data.jsonl", (0..36).map(graphs));
+    place.done(&format!("train --data data.jsonl --out run {TINY} --set train.batch=1"));
+    let epoch = last_epoch(&place);
+    let [paper, exact] = ["paper", "exact"].map(|form| epoch["val"]["loss"][form].as_f64().unwrap());
+    assert!((paper / exact - 1.0).abs() < 1e-5, "{epoch}");
+}
+
+#[test]
+fn settings_that_no_file_can_hold_are_refused() {
+    let place = Place::new();
+    write(&place, "data.jsonl", (0..20).map(|i| path(3, json!([0.1 * i as f64]))));
+    for key in ["train.hours", "train.checkpoint_seconds"] {
+        let complaint = place.refused(&format!("train --data data.jsonl {TINY} --set {key}=inf"));
+        assert!(complaint.contains(&format!("`{key}`: inf; it must be a finite number")), "{complaint}");
+    }
+    for option in ["--seed 18446744073709551615", "--seeds 1,9223372036854775808"] {
+        let complaint = place.refused(&format!("train --data data.jsonl {TINY} {option}"));
+        assert!(complaint.contains("is not in 0..=9223372036854775807"), "{complaint}");
+    }
+    // Nothing is left of a folder that was made in vain, nor of those around it.
+    assert!(place.refused("train --data nowhere.jsonl --out some/where/deep").contains("nowhere.jsonl"));
+}
+
+#[test]
+fn a_model_of_graphs_is_not_scored_on_parts_of_nodes() {
+    let place = Place::new();
+    trained(&place);
+    let graphs = (0..20).map(|i| {
+        let mut graph = path(2, json!([0.1 * i as f64]));
+        graph["node_split"] = json!(["train", "test"]);
+        graph
+    });
+    write(&place, "parts.jsonl", graphs);
+    let complaint = place.refused("eval run --data parts.jsonl --split test");
+    assert!(complaint.contains("its split divides nodes, its targets belong to graphs"), "{complaint}");
+}
+
+#[test]
+fn rows_of_no_columns_and_targets_of_none_are_told() {
+    let place = Place::new();
+    place.write(
+        "rows.jsonl",
+        "{\"num_nodes\": 1, \"node_feat\": [[]], \"edge_index\": [[], []]}\n{\"num_nodes\": 1, \"node_feat\": [[5]], \"edge_index\": [[], []]}\n",
+    );
+    let complaint = place.refused("data info rows.jsonl");
+    assert!(complaint.contains("rows of 1 values, earlier graphs have 0"), "{complaint}");
+    write(&place, "y.jsonl", (0..4).map(|_| path(2, json!([]))));
+    let complaint = place.refused("data split y.jsonl --stratify --out s.jsonl");
+    assert!(complaint.contains("column `y`: there is no value in it"), "{complaint}");
+}
+
+#[test]
+fn results_do_not_replace_what_is_read() {
+    let place = Place::new();
+    trained(&place);
+    let complaint = place.refused("attention run --data data.jsonl --graph 0 --out data.jsonl");
+    assert!(complaint.contains("--out would replace --data"), "{complaint}");
+    place.done("data convert data.jsonl t_nodes.csv");
+    for table in ["nodes", "edges", "graphs"] {
+        let complaint = place.refused(&format!("predict run --data t_nodes.csv --out t_{table}.csv"));
+        assert!(complaint.contains("--out would replace --data"), "{complaint}");
+    }
+    place.done("predict run --data t_nodes.csv --out t.csv");
+    let complaint =
+        place.refused("data convert --nodes t_nodes.csv --edges t_edges.csv --graphs nothing.csv out.jsonl");
+    assert!(complaint.contains("nothing.csv"), "{complaint}");
+    place.done("data convert --nodes t_nodes.csv --edges t_edges.csv --graphs t_graphs.csv out.jsonl");
+}
+
+#[test]
+fn large_letters_end_a_name_as_well() {
+    let place = Place::new();
+    trained(&place);
+    let content = |file: &str| -> Value {
+        let info: Value = serde_json::from_str(&place.done(&format!("data info {file} --json"))).unwrap();
+        info["content_sha256"].clone()
+    };
+    for name in ["a_nodes.TSV", "b_nodes.PARQUET", "c_nodes.Csv", "d.PARQUET", "e.JSONL"] {
+        place.done(&format!("data convert data.jsonl {name}"));
+        assert_eq!(content(name), content("data.jsonl"), "{name}");
+    }
+    place.done("predict run --data e.JSONL --out p.TSV");
+    assert!(fs::read_to_string(place.path("p.TSV")).unwrap().contains('\t'));
+    place.done("attention run --data e.JSONL --graph 3 --out a.SVG");
+    assert!(fs::read_to_string(place.path("a.SVG")).unwrap().contains("<svg"));
+}
+
+#[test]
+fn embeddings_that_are_no_numbers_are_empty() {
+    let place = Place::new();
+    trained(&place);
+    let mut graph = path(2, json!([0.0]));
+    graph["node_feat"] = json!([[3.3e38], [1.5]]);
+    write(&place, "huge.jsonl", std::iter::once(graph));
+    place.done("embed run --data huge.jsonl --level node --out e.csv");
+    let rows = fs::read_to_string(place.path("e.csv")).unwrap();
+    for row in rows.lines().skip(1) {
+        assert!(row.contains("not a finite number"), "{row}");
+        assert!(row.contains(",,,,,,,,"), "{row}");
+    }
+}
+
+#[test]
+fn links_of_complete_graphs_have_nothing_to_be_told_from() {
+    let place = Place::new();
+    let complete = |nodes: usize| {
+        let (src, dst): (Vec<usize>, Vec<usize>) =
+            (0..nodes * nodes).map(|at| (at / nodes, at % nodes)).filter(|(a, b)| a != b).unzip();
+        json!({"num_nodes": nodes, "node_feat": vec![[1]; nodes], "edge_index": [src, dst]})
+    };
+    write(&place, "data.jsonl", (0..4).map(|_| complete(6)));
+    let complaint = place.refused(&format!("train --data data.jsonl {TINY} --set data.task=links"));
+    assert!(complaint.contains("there is no pair without an edge to tell links from"), "{complaint}");
+}
