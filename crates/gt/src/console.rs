@@ -42,7 +42,7 @@ pub fn nearest(wrong: &str, names: impl Iterator<Item = String>) -> String {
 }
 
 /// A command line of this program to copy, words with blanks and the like quoted.
-pub fn command<'a>(words: impl IntoIterator<Item = &'a OsStr>) -> String {
+pub fn command(words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./,:=+%@".contains(c);
     let quoted = |word: &OsStr| {
         let word = word.to_string_lossy();
@@ -52,7 +52,10 @@ pub fn command<'a>(words: impl IntoIterator<Item = &'a OsStr>) -> String {
             format!("'{}'", word.replace('\'', "'\\''"))
         }
     };
-    std::iter::once("gt".to_owned()).chain(words.into_iter().map(quoted)).collect::<Vec<_>>().join(" ")
+    std::iter::once("gt".to_owned())
+        .chain(words.into_iter().map(|word| quoted(word.as_ref())))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Whether an error only says that nobody reads our output any more.
@@ -111,9 +114,8 @@ mod tests {
 
     #[test]
     fn commands_can_be_copied() {
-        let told = |words: &[&str]| command(words.iter().map(OsStr::new));
-        assert_eq!(told(&["train", "--out", "runs/a-1"]), "gt train --out runs/a-1");
-        assert_eq!(told(&["train", "--out", "my runs", ""]), "gt train --out 'my runs' ''");
-        assert_eq!(told(&["--set", "it's"]), r"gt --set 'it'\''s'");
+        assert_eq!(command(["train", "--out", "runs/a-1"]), "gt train --out runs/a-1");
+        assert_eq!(command(["train", "--out", "my runs", ""]), "gt train --out 'my runs' ''");
+        assert_eq!(command(["--set", "it's"]), r"gt --set 'it'\''s'");
     }
 }

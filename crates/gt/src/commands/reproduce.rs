@@ -1,7 +1,6 @@
 //! `gt reproduce`
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -269,8 +268,7 @@ impl Arguments {
             console::say!("another process is at, or has just made, {}", elsewhere.join(", "));
         }
         if interrupted {
-            let line: Vec<OsString> = std::env::args_os().skip(1).collect();
-            return Err(Interrupted(console::command(line.iter().map(OsString::as_os_str))).into());
+            return Err(Interrupted(console::command(std::env::args_os().skip(1))).into());
         }
         if !left.is_empty() {
             let shown = shortened(left);

@@ -162,7 +162,7 @@ impl Arguments {
         if self.precision != PrecisionName::F32 {
             words.extend(["--precision".into(), self.precision.precision().name().into()]);
         }
-        console::command(words.iter().map(OsString::as_os_str))
+        console::command(words)
     }
 
     /// The data on the card to compute on, for all seeds; none for the processor.
