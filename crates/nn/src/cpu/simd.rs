@@ -556,7 +556,7 @@ pub(crate) fn run_f32<K: Kernel<f32>>(isa: Isa, kernel: K) {
         }
         debug_assert!(isa.available());
         match isa {
-            // SAFETY: `Isa` values other than `Portable` come from `detect` or have been asked for `available`.
+            // SAFETY: what is public asks `available` before it comes here.
             Isa::Avx512 => return unsafe { avx512(kernel) },
             // SAFETY: as above.
             Isa::Avx2 => return unsafe { avx2(kernel) },
