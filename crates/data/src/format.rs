@@ -44,7 +44,7 @@ impl Format {
 }
 
 /// How a path's name ends, in small letters.
-pub(crate) fn extension(path: &Path) -> String {
+pub fn extension(path: &Path) -> String {
     path.extension().unwrap_or_default().to_string_lossy().to_lowercase()
 }
 

@@ -25,7 +25,7 @@ mod target_staging;
 pub use atomic::{Prepared, remove_unfinished, write_atomic, write_bytes};
 pub use dataset::{Dataset, Extra, Splits};
 pub use error::{DataError, Result};
-pub use format::{Format, files_of, read, read_leniently, write};
+pub use format::{Format, extension, files_of, read, read_leniently, write};
 pub use info::{Histogram, Info, PartInfo, TargetInfo};
 pub use known::{ZINC_12K, content_hash};
 pub use lenient::Readable;

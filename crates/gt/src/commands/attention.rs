@@ -86,9 +86,9 @@ enum Form {
 
 impl Arguments {
     pub fn run(self) -> Result<()> {
-        let form = match self.out.extension().map(|e| e.to_string_lossy().to_lowercase()).as_deref() {
-            Some("svg") => Form::Drawing,
-            Some("json") => Form::Json,
+        let form = match &*gt_data::extension(&self.out) {
+            "svg" => Form::Drawing,
+            "json" => Form::Json,
             _ => Form::Table,
         };
         if form == Form::Table {
