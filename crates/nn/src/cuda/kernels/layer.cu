@@ -45,13 +45,13 @@ struct Tile {
 // A launch is made for more rows than a batch has: blocks with work come first, `parts` for each tile of nodes and then one for each of edges, so that they have the processors
 // for themselves. Each stream has a tile even without rows: it finishes sums.
 __device__ __forceinline__ Tile tile_of(const Batch& b, bool with_edges, int parts = 1) {
-  const int nodes = tiles_of(b.control->nodes), edges = tiles_of(b.control->edges), past = (int)blockIdx.x - parts * nodes;
+  const int node_rows = b.control->nodes, edge_rows = b.control->edges, nodes = tiles_of(node_rows), past = (int)blockIdx.x - parts * nodes;
   Tile t;
   t.edges = past >= 0;
   t.number = t.edges ? past : blockIdx.x % nodes;
-  t.rows = t.edges ? b.control->edges : b.control->nodes;
+  t.rows = t.edges ? edge_rows : node_rows;
   t.row0 = t.number * ROWS;
-  t.idle = t.edges && (!with_edges || past >= edges);
+  t.idle = t.edges && (!with_edges || past >= tiles_of(edge_rows));
   return t;
 }
 
@@ -126,8 +126,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) join(Batch b, Streams s) {
   if (t.idle) return;
   const Half& h = half_of(s, t);
   float *a = tiles_memory(), *y = a + ROWS * PADDED(D);
+  // Before the weights: the product waits for both.
+  fetch_later(h.attended, t.row0, t.rows, a);
   Weights<D, D> weights(h.output.weight);
-  load<D>(h.attended, a, t.row0, t.rows);
   // `project` has settled the statistics.
   if (RESIDUAL) put_normalised(fetch(h.x, t.row0, t.rows), h.input, h.input.stats + 2 * D, t.row0, t.rows, y);
   weights.product<D, D>(a, bias_of(h.output), joined(y));

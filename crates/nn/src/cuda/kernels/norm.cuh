@@ -14,17 +14,27 @@ __device__ __forceinline__ float2* sum_slices() {
   return slices;
 }
 
-// Two sums over `count` items of something per channel, value(item, channel), in a fixed order, by the whole block. To be read by all after the call.
-template <class F>
-__device__ void sum_items(int count, float2* sums, F value) {
+// Two sums over `count` items of something per channel, value(item, channel, what get(item, channel) brought), in a fixed order, by the whole block. To be read by all after the
+// call. What is got for AT_ONCE items is under way together: a thread's share of a tile's rows.
+#define AT_ONCE 8
+template <class G, class F>
+__device__ __forceinline__ void sum_items(int count, float2* sums, G get, F value) {
   float2* slices = sum_slices();
   const int p = threadIdx.x % D, slice = threadIdx.x / D;
   float2 sum = make_float2(0.f, 0.f);
-#pragma unroll 4
-  for (int i = slice; i < count; i += SLICES) {
-    const float2 v = value(i, p);
-    sum.x += v.x;
-    sum.y += v.y;
+#pragma unroll 1
+  for (int first = slice; first < count; first += AT_ONCE * SLICES) {
+    decltype(get(0, 0)) got[AT_ONCE];
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; i++)
+      if (first + i * SLICES < count) got[i] = get(first + i * SLICES, p);
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; i++)
+      if (first + i * SLICES < count) {
+        const float2 v = value(first + i * SLICES, p, got[i]);
+        sum.x += v.x;
+        sum.y += v.y;
+      }
   }
   slices[threadIdx.x] = sum;
   __syncthreads();
@@ -44,6 +54,11 @@ __device__ void sum_items(int count, float2* sums, F value) {
 struct Items {
   const float* at;  // [count, 2, D]
   int count, size;  // rows of an item; the last has fewer
+
+  __device__ __forceinline__ float2 get(int i, int p) const {
+    const float* item = at + (size_t)i * 2 * D + p;
+    return make_float2(__ldcg(item), __ldcg(item + D));
+  }
 };
 
 __device__ __forceinline__ Items items_of(const Site& site, const float* partial, int rows) {
@@ -53,12 +68,12 @@ __device__ __forceinline__ Items items_of(const Site& site, const float* partial
 }
 
 // Mean, and sum of squared deviations from it, over all items. Deviations are taken from the first item's mean, which is near the common one, so nothing cancels.
-__device__ __noinline__ void merge_moments(Items items, int rows, float2* moments) {
-  const float pivot = items.at[threadIdx.x % D];
-  sum_items(items.count, moments, [&](int i, int p) {
-    const float* item = items.at + (size_t)i * 2 * D + p;
-    const float n = min(items.size, rows - i * items.size), off = item[0] - pivot;
-    return make_float2(n * off, item[D] + n * off * off);
+__device__ __forceinline__ void merge_moments(Items items, int rows, float2* moments) {
+  const float pivot = items.at[threadIdx.x % D], size = items.size, rest = rows - (items.count - 1) * items.size;
+  const auto get = [&](int i, int p) { return items.get(i, p); };
+  sum_items(items.count, moments, get, [&](int i, int p, float2 item) {
+    const float n = i + 1 < items.count ? size : rest, off = item.x - pivot;
+    return make_float2(n * off, item.y + n * off * off);
   });
   if (threadIdx.x < D) {
     const float2 sums = moments[threadIdx.x];
@@ -68,21 +83,30 @@ __device__ __noinline__ void merge_moments(Items items, int rows, float2* moment
   __syncthreads();
 }
 
-__device__ __noinline__ void merge_sums(Items items, float2* sums) {
-  sum_items(items.count, sums, [&](int i, int p) {
-    const float* item = items.at + (size_t)i * 2 * D + p;
-    return make_float2(item[0], item[D]);
-  });
+__device__ __forceinline__ void merge_sums(Items items, float2* sums) {
+  const auto get = [&](int i, int p) { return items.get(i, p); };
+  sum_items(items.count, sums, get, [](int, int, float2 item) { return item; });
 }
 
 // A normalisation's scale and shift, into `found` (shared, 2 * D); `settle`: for later kernels too, and the running statistics with them.
 __device__ void merge_statistics(const Site& site, int rows, bool settle, float* found) {
   __shared__ float2 moments[D];
-  merge_moments(items_of(site, site.moments, rows), rows, moments);
+  __shared__ float known[4][D];
   const int p = threadIdx.x;
+  // Under way while moments are merged; no registers are left to wait in.
   if (p < D) {
+    copy_value(&known[0][p], site.gamma + p);
+    copy_value(&known[1][p], site.beta + p);
+    if (settle) {
+      copy_value(&known[2][p], site.running + p);
+      copy_value(&known[3][p], site.running + D + p);
+    }
+  }
+  merge_moments(items_of(site, site.moments, rows), rows, moments);
+  if (p < D) {
+    wait_for_all_copies();
     const float mean = moments[p].x, total = moments[p].y;
-    const float inverse = rsqrtf(total / max(rows, 1) + EPSILON), scale = site.gamma[p] * inverse, shift = site.beta[p] - mean * scale;
+    const float inverse = rsqrtf(total / max(rows, 1) + EPSILON), scale = known[0][p] * inverse, shift = known[1][p] - mean * scale;
     found[p] = scale;
     found[D + p] = shift;
     if (settle && rows > 0) {
@@ -90,8 +114,8 @@ __device__ void merge_statistics(const Site& site, int rows, bool settle, float*
       STAT(1)[p] = inverse;
       STAT(2)[p] = scale;
       STAT(3)[p] = shift;
-      site.running[p] += MOMENTUM * (mean - site.running[p]);
-      if (rows > 1) site.running[D + p] += MOMENTUM * (total / (rows - 1) - site.running[D + p]);
+      site.running[p] = known[2][p] + MOMENTUM * (mean - known[2][p]);
+      if (rows > 1) site.running[D + p] = known[3][p] + MOMENTUM * (total / (rows - 1) - known[3][p]);
     }
   }
   __syncthreads();
@@ -108,6 +132,8 @@ __device__ void merge_means(const Site& site, int rows, bool settle, float2* mea
       STAT(4)[p] = mean.x;
       STAT(5)[p] = mean.y;
     }
+    // What the caller may have asked for.
+    wait_for_all_copies();
   }
   __syncthreads();
 }
@@ -140,10 +166,17 @@ __device__ const float* find_statistics(const Site& site, int rows, bool train, 
   return found;
 }
 
-// Likewise of the way back.
-__device__ void find_means(const Site& site, int rows, float2* means) {
+// Likewise of the way back; and what is settled already, mean, 1/deviation and scale, into `settled` (shared, 3 * D).
+__device__ void find_means(const Site& site, int rows, float2* means, float* settled) {
+  const int p = threadIdx.x;
+  if (p < D)
+#pragma unroll
+    for (int i = 0; i < 3; i++) copy_value(settled + i * D + p, STAT(i) + p);
   if (site.group == 1) return merge_means(site, rows, false, means);
-  if (threadIdx.x < D) means[threadIdx.x] = make_float2(STAT(4)[threadIdx.x], STAT(5)[threadIdx.x]);
+  if (p < D) {
+    means[p] = make_float2(STAT(4)[p], STAT(5)[p]);
+    wait_for_all_copies();
+  }
   __syncthreads();
 }
 
@@ -262,8 +295,11 @@ __device__ Share normalised(Share x, const Site& site, const float* normal, int 
 // Rows of x into a tile, normalised by statistics that are not settled yet.
 __device__ void load_normalised(const float* x, const Site& site, bool settle, int row0, int rows, bool train, float* tile) {
   __shared__ __align__(16) float found[2 * D];
-  const Share own = fetch(x, row0, rows);
-  put_normalised(own, site, find_statistics(site, rows, train, settle, found), row0, rows, tile);
+  // Rows come into the tile, not into registers, which partial statistics need.
+  fetch_later(x, row0, rows, tile);
+  const float* normal = find_statistics(site, rows, train, settle, found);
+  wait_for_all_copies();
+  put_normalised(from_tile(tile), site, normal, row0, rows, tile);
 }
 
 // Leaves the mean and the sum of squared deviations of a tile that is about to be normalised by `site`; deviations are taken from the first row, which is one of them.
@@ -272,8 +308,9 @@ __device__ void add_statistics(const Site& site, const float* tile, int tile_num
   __shared__ float2 sums[D];
   const int count = max(0, min(ROWS, rows - row0));
   const float pivot = tile[threadIdx.x % D];
-  sum_items(count, sums, [&](int r, int p) {
-    const float off = tile[r * PADDED(D) + p] - pivot;
+  const auto get = [&](int r, int p) { return tile[r * PADDED(D) + p]; };
+  sum_items(count, sums, get, [&](int, int, float v) {
+    const float off = v - pivot;
     return make_float2(off, off * off);
   });
   float* own = site.moments + (size_t)tile_number * 2 * D;
@@ -290,9 +327,10 @@ __device__ void add_gradient_sums(const Site& site, const float* tile, const flo
   __shared__ float2 sums[D];
   const int p = threadIdx.x % D;
   const float mean = STAT(0)[p], inverse = STAT(1)[p];
-  sum_items(max(0, min(ROWS, rows - row0)), sums, [&](int r, int p) {
+  const auto get = [&](int r, int p) { return x[r * pitch + p]; };
+  sum_items(max(0, min(ROWS, rows - row0)), sums, get, [&](int r, int p, float x) {
     const float dy = tile[r * PADDED(D) + p];
-    return make_float2(dy, dy * (x[r * pitch + p] - mean) * inverse);
+    return make_float2(dy, dy * (x - mean) * inverse);
   });
   float* own = site.sums + (size_t)tile_number * 2 * D;
   if (threadIdx.x < D) {
@@ -303,22 +341,26 @@ __device__ void add_gradient_sums(const Site& site, const float* tile, const flo
 
 // Loads a tile of dy and turns it into one of dx; `other` is a tile to work in. For layer normalisation this also leaves the sums for gamma and beta.
 __device__ void load_backward(const Site& site, const float* dy, const float* x, int tile_number, int row0, int rows, float* tile, float* other) {
-  const Share g = fetch(dy, row0, rows), before = NORM != 0 ? fetch(x, row0, rows) : Share();
   __shared__ __align__(16) float2 means[D];
-  if (NORM == 1) find_means(site, rows, means);
+  __shared__ __align__(16) float settled[3 * D];
+  // As in `load_normalised`.
+  fetch_later(dy, row0, rows, tile);
+  if (NORM != 0) fetch_later(x, row0, rows, other);
+  if (NORM == 1) find_means(site, rows, means, settled);
+  wait_for_all_copies();
+  const Share g = from_tile(tile), before = NORM != 0 ? from_tile(other) : Share();
 #pragma unroll
   for (int i = 0; i < 2; i++) {
     const int r = share_row(i), p = share_place(i);
     float4 v = g.v[i];
     if (NORM == 1 && row0 + r < rows) {
-      const float4 mean = *(const float4*)(STAT(0) + p), inverse = *(const float4*)(STAT(1) + p), scale = *(const float4*)(STAT(2) + p), b = before.v[i];
+      const float4 mean = *(const float4*)(settled + p), inverse = *(const float4*)(settled + D + p), scale = *(const float4*)(settled + 2 * D + p), b = before.v[i];
       v.x = scale.x * (v.x - means[p].x - (b.x - mean.x) * inverse.x * means[p].y);
       v.y = scale.y * (v.y - means[p + 1].x - (b.y - mean.y) * inverse.y * means[p + 1].y);
       v.z = scale.z * (v.z - means[p + 2].x - (b.z - mean.z) * inverse.z * means[p + 2].y);
       v.w = scale.w * (v.w - means[p + 3].x - (b.w - mean.w) * inverse.w * means[p + 3].y);
     }
     *(float4*)(tile + r * PADDED(D) + p) = v;
-    if (NORM == 2) *(float4*)(other + r * PADDED(D) + p) = before.v[i];
   }
   __syncthreads();
   if (NORM == 2) {
@@ -331,10 +373,8 @@ __device__ void load_backward(const Site& site, const float* dy, const float* x,
       if (lane == 0) inverses[r] = s.y;
     }
     __syncthreads();
-    sum_items(max(0, min(ROWS, rows - row0)), means, [&](int r, int p) {
-      const float v = tile[r * PADDED(D) + p];
-      return make_float2(v, v * other[r * PADDED(D) + p]);
-    });
+    const auto get = [&](int r, int p) { return make_float2(tile[r * PADDED(D) + p], other[r * PADDED(D) + p]); };
+    sum_items(max(0, min(ROWS, rows - row0)), means, get, [](int, int, float2 v) { return make_float2(v.x, v.x * v.y); });
     float* own = site.sums + (size_t)tile_number * 2 * D;
     if (threadIdx.x < D) {
       own[threadIdx.x] = means[threadIdx.x].x;

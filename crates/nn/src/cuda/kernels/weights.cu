@@ -61,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(UNIT_THREADS, UNIT_BLOCKS) weigh_gr
   float sum[HIGH][EACH][4] = {}, column = 0.f;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, own = warp % (TALL * SHARE), part = warp / (TALL * SHARE);
   const int ki = own / SHARE * 16 * HIGH, ni = own % SHARE * EACH * 8;
-  const bool working = part < HIGH;
+  const bool working = part < HIGH, biased = k0 == 0 && job.bias;
   // Columns of `a` that a lane meets. Rows past the end become the shift, times a gradient of zero.
   const bool normal = NORM == 1 && site.stats;
   float scale[2 * HIGH], shift[2 * HIGH];
@@ -79,9 +79,10 @@ extern "C" __global__ void __launch_bounds__(UNIT_THREADS, UNIT_BLOCKS) weigh_gr
     send((stage + AHEAD - 1) % AHEAD);
     const float *as = shared + stage * 2 * DEPTH * SIDE, *gs = as + DEPTH * SIDE;
     stage = (stage + 1) % AHEAD;
-    if (k0 == 0 && job.bias && threadIdx.x < UNIT)
+    if (biased)
 #pragma unroll
-      for (int r = 0; r < DEPTH; r++) column += gs[r * SIDE + threadIdx.x];
+      for (int r = 0; r < DEPTH; r += UNIT_THREADS / UNIT)
+        if (DEPTH % (UNIT_THREADS / UNIT) == 0 || r + threadIdx.x / UNIT < DEPTH) column += gs[(r + threadIdx.x / UNIT) * SIDE + threadIdx.x % UNIT];
     if (working) {
       as += part * STEP * SIDE + ki;
       gs += part * STEP * SIDE + ni;
@@ -126,5 +127,15 @@ extern "C" __global__ void __launch_bounds__(UNIT_THREADS, UNIT_BLOCKS) weigh_gr
         if (k + 8 < K) *(float2*)(weight + (size_t)(k + 8) * N + n) = make_float2(sum[h][i][2], sum[h][i][3]);
       }
     }
-  if (k0 == 0 && job.bias && threadIdx.x < UNIT && n0 + threadIdx.x < N) job.bias[chunk * jobs.stride + n0 + threadIdx.x] = column;
+  if (biased) {
+    // Every thread has some of a column's rows.
+    __shared__ float columns[UNIT_THREADS];
+    columns[threadIdx.x] = column;
+    __syncthreads();
+    if (threadIdx.x < UNIT && n0 + threadIdx.x < N) {
+#pragma unroll
+      for (int at = UNIT; at < UNIT_THREADS; at += UNIT) column += columns[at + threadIdx.x];
+      job.bias[chunk * jobs.stride + n0 + threadIdx.x] = column;
+    }
+  }
 }
