@@ -156,6 +156,11 @@ impl Card {
         Ok(self.engine.store(engine)?)
     }
 
+    /// Gives parameters and statistics.
+    pub(crate) fn store_model(&mut self, engine: &mut Engine<f32>) -> Result<()> {
+        Ok(self.engine.store_model(engine)?)
+    }
+
     /// Training steps from a batch on, until the epoch ends or `stop` says so; `told` hears of batches and their losses. `key` is dropout's key of the first step.
     #[allow(clippy::too_many_arguments, reason = "an epoch's settings, and two to talk to")]
     pub(crate) fn train(

@@ -61,6 +61,8 @@ pub struct Training<'a> {
     card: Option<Card>,
     state: State,
     best_model: Vec<u8>,
+    /// Whether it is the engine that holds the best model, fetched from the card and not packed yet.
+    best_in_engine: bool,
     collected: Collected,
     /// `metrics.jsonl`, of which a run that goes on keeps what the checkpoint knows.
     metrics: String,
@@ -106,6 +108,7 @@ impl<'a> Training<'a> {
                 by: Isa::detect().name().to_owned(),
             },
             best_model: Vec::new(),
+            best_in_engine: false,
             collected: Collected::new(task),
             metrics: String::new(),
             predictions: None,
@@ -174,7 +177,26 @@ impl<'a> Training<'a> {
 
     /// Fetches parameters, moments and statistics from a card.
     fn fetch(&mut self) -> Result<()> {
+        self.pack_best();
         self.card.as_mut().map_or(Ok(()), |card| card.store(&mut self.engine))
+    }
+
+    /// Keeps the model as the best one so far. A card goes on while the engine holds it, so it is packed no sooner than something else is fetched.
+    fn keep_best(&mut self) -> Result<()> {
+        match &mut self.card {
+            Some(card) => {
+                card.store_model(&mut self.engine)?;
+                self.best_in_engine = true;
+            }
+            None => self.best_model = self.header.save(&self.engine),
+        }
+        Ok(())
+    }
+
+    fn pack_best(&mut self) {
+        if std::mem::take(&mut self.best_in_engine) {
+            self.best_model = self.header.save(&self.engine);
+        }
     }
 
     /// Parameters of the network.
@@ -374,8 +396,7 @@ impl<'a> Training<'a> {
         if loss.is_finite() && self.state.best.as_ref().is_none_or(|best| loss < best.val.loss.paper) {
             self.state.best =
                 Some(Best { epoch: self.state.epoch + 1, train: None, val: val.clone(), test: test.clone() });
-            self.fetch()?;
-            self.best_model = self.header.save(&self.engine);
+            self.keep_best()?;
         }
         let spent = start.elapsed().as_secs_f64();
         self.state.epoch += 1;

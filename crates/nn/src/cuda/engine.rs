@@ -159,13 +159,23 @@ impl CudaEngine {
     pub fn store(&mut self, to: &mut Engine<f32>) -> Result<()> {
         let Buffers { memory, flat, .. } = &self.buffers;
         let size = to.values.len();
-        to.values.copy_from_slice(&memory.read::<f32>(flat.values, size)?);
         to.gradient.copy_from_slice(&memory.read::<f32>(flat.gradient, size)?);
         to.adam.first.size(size);
         to.adam.second.size(size);
         to.adam.first.copy_from_slice(&memory.read::<f32>(flat.first, size)?);
         to.adam.second.copy_from_slice(&memory.read::<f32>(flat.second, size)?);
         to.adam.steps = memory.read::<u32>(flat.steps(), 1)?[0];
+        self.store_model(to)
+    }
+
+    /// Gives parameters and statistics alone.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn store_model(&mut self, to: &mut Engine<f32>) -> Result<()> {
+        let Buffers { memory, flat, .. } = &self.buffers;
+        let values = memory.read::<f32>(flat.values, to.values.len())?;
+        to.values.copy_from_slice(&values);
         if self.task.network.norm == Norm::Batch {
             let width = self.task.network.channels.padded_width();
             let running = memory.read::<f32>(flat.running, flat.sites * 2 * width)?;
