@@ -182,3 +182,91 @@ fn links_of_complete_graphs_have_nothing_to_be_told_from() {
     let complaint = place.refused(&format!("train --data data.jsonl {TINY} --set data.task=links"));
     assert!(complaint.contains("there is no pair without an edge to tell links from"), "{complaint}");
 }
+
+#[test]
+fn a_quote_that_is_never_closed_loses_no_rows() {
+    let place = Place::new();
+    place.write("a_nodes.csv", "id,x\n0,1\n1,2\n2,0\n");
+    place.write("a_edges.csv", "src,dst,note\n0,1,\"5 inch\n1,2,ok\n2,0,ok\n");
+    let complaint = place.refused("data convert a_nodes.csv a.jsonl --ignore note");
+    assert!(complaint.contains("a_edges.csv: line 2: a cell begins with a quote that is never closed"), "{complaint}");
+}
+
+#[test]
+fn ids_are_the_same_in_every_table() {
+    let place = Place::new();
+    let converted = |nodes: &str, edges: &str| {
+        place.write("a_nodes.csv", nodes);
+        place.write("a_edges.csv", edges);
+        place.done("data convert a_nodes.csv a.jsonl");
+        let text = fs::read_to_string(place.path("a.jsonl")).unwrap();
+        let graphs = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["edge_index"].clone());
+        graphs.collect::<Vec<_>>()
+    };
+    // Numbers beside names, a decimal point that only one column has, and codes with leading zeros.
+    assert_eq!(converted("id,x\n1,1\na,2\n", "src,dst\n1,a\n"), [json!([[0], [1]])]);
+    assert_eq!(converted("id,x\n1,1\n2,2\n", "src,dst\n1.0,2.0\n"), [json!([[0], [1]])]);
+    assert_eq!(converted("id,x\n01,1\n1,2\n", "src,dst\n1,01\n"), [json!([[1], [0]])]);
+    let graphs = converted("graph,id,x\n01,1,1\n1,2,2\nb,3,2\n", "graph,src,dst\n1,2,2\n01,1,1\n");
+    assert_eq!(graphs, [json!([[0], [0]]), json!([[0], [0]]), json!([[], []])]);
+    // Nodes without ids are counted.
+    assert_eq!(converted("x\n1\n2\n", "src,dst\n00,01\n"), [json!([[0], [1]])]);
+}
+
+#[test]
+fn codes_with_leading_zeros_stay_as_they_are() {
+    let place = Place::new();
+    place.write("a_nodes.csv", "graph,x\n0,1\n1,1\n");
+    place.write("a_edges.csv", "graph,src,dst\n");
+    place.write("a_graphs.csv", "graph,code,size\n0,007,0.5\n1,7,-0.5\n");
+    place.done("data convert a_nodes.csv a.jsonl");
+    let text = fs::read_to_string(place.path("a.jsonl")).unwrap();
+    assert!(
+        text.contains("\"code\":\"007\"") && text.contains("\"code\":\"7\"") && text.contains("\"size\":-0.5"),
+        "{text}"
+    );
+}
+
+#[test]
+fn converting_does_not_replace_what_is_read() {
+    let place = Place::new();
+    let (nodes, edges) = ("id,x\nanna,1\nbob,2\n", "src,dst\nanna,bob\n");
+    place.write("k_nodes.csv", nodes);
+    place.write("k_edges.csv", edges);
+    place.write("people.csv", nodes);
+    let onto = |line: &str| assert!(place.refused(line).contains("which is read; name another file"), "{line}");
+    onto("data convert k_nodes.csv k_nodes.csv");
+    onto("data convert --nodes people.csv --edges k_edges.csv k_nodes.csv");
+    assert_eq!(fs::read_to_string(place.path("k_nodes.csv")).unwrap(), nodes);
+    assert_eq!(fs::read_to_string(place.path("k_edges.csv")).unwrap(), edges);
+    place.done("data convert k_nodes.csv other_nodes.csv");
+}
+
+#[test]
+fn more_graphs_than_memory_holds_are_not_drawn() {
+    let place = Place::new();
+    let complaint = place.refused("data sbm cluster --train 99999999999999 --out t.jsonl");
+    // Machines that do not tell their memory draw until there is none.
+    assert!(complaint.contains("100000000001999 graphs take at least 1700000000 GB of memory"), "{complaint}");
+}
+
+#[test]
+fn predictions_need_no_targets_that_can_be_read() {
+    let place = Place::new();
+    trained(&place);
+    let mut graphs = [path(2, json!(["?"])), path(3, json!({"unknown": true})), path(2, json!(null))];
+    graphs[2]["split"] = json!(5);
+    write(&place, "new.jsonl", graphs.into_iter());
+    place.done("predict run --data new.jsonl --out p.csv --on-error stop");
+    assert_eq!(fs::read_to_string(place.path("p.csv")).unwrap().lines().count(), 4);
+}
+
+#[test]
+fn a_split_that_is_drawn_for_other_data_is_told() {
+    let place = Place::new();
+    trained(&place);
+    write(&place, "other.jsonl", (0..30).map(|i| path(2 + i % 4, json!([0.1 * i as f64]))));
+    let told = |line: &str| String::from_utf8(place.gt(line).stderr).unwrap();
+    assert!(told("eval run --data other.jsonl").contains("other.jsonl has no split, so one is drawn as in training"));
+    assert!(!told("eval run").contains("no split"));
+}

@@ -57,7 +57,7 @@ pub use error::{Result, TrainError};
 pub use evaluate::{Scores, evaluate};
 pub use inputs::{Inputs, schema_of};
 pub use links::{Links, PairInputs, predict_pairs, score_pairs};
-pub use memory::ensure_memory;
+pub use memory::{ensure_memory, gigabytes, memory};
 pub use outcome::{Best, EpochRecord, Observer, Outcome, Stop};
 pub use predict::{predict, predict_on};
 pub use report::{Machine, Report, document, escape};

@@ -44,10 +44,7 @@ impl Task {
 }
 
 fn too_large(network: &Network, (nodes, edges): (usize, usize), needed: f64, memory: f64) -> TrainError {
-    let [needed, memory] = [needed, memory].map(|bytes| {
-        let digits = if bytes < 10e9 { 1 } else { 0 };
-        format!("{:.digits$} GB", bytes / 1e9)
-    });
+    let [needed, memory] = [needed, memory].map(gigabytes);
     let inputs = [&network.node, &network.edge].into_iter();
     let values = inputs.flat_map(|input| input.categorical.iter().chain(&input.multi_hot)).chain(&network.head);
     let hint = match values.copied().max() {
@@ -65,8 +62,14 @@ fn too_large(network: &Network, (nodes, edges): (usize, usize), needed: f64, mem
     ))
 }
 
-/// Bytes that this process may use, as Linux tells them.
-fn memory() -> Option<f64> {
+/// Bytes, as people read them.
+pub fn gigabytes(bytes: f64) -> String {
+    let digits = if bytes < 10e9 { 1 } else { 0 };
+    format!("{:.digits$} GB", bytes / 1e9)
+}
+
+/// Bytes that this process may use, the machine's or what a container or a batch system leaves of them, as Linux tells them.
+pub fn memory() -> Option<f64> {
     let groups = read_to_string("/proc/self/cgroup").unwrap_or_default();
     let limits = limit_files(&groups).into_iter().filter_map(|file| read_to_string(file).ok());
     least(&read_to_string("/proc/meminfo").ok()?, limits)

@@ -30,7 +30,7 @@ pub(crate) fn read(path: &Path, mut lenient: Option<&mut Lenient>) -> Result<Dat
     let file = File::open(path).map_err(|e| DataError::io(path, e))?;
     let mut lines = BufReader::with_capacity(1 << 18, file);
     let mut line = Vec::new();
-    let mut record = Record::default();
+    let mut record = Record { passes_over_labels: lenient.is_some(), ..Record::default() };
     let mut staging = Staging::default();
     let mut number = 0;
     loop {
@@ -53,7 +53,8 @@ pub(crate) fn read(path: &Path, mut lenient: Option<&mut Lenient>) -> Result<Dat
             None => parsed.map_err(|message| DataError::file(path, message))?,
             Some(lenient) => {
                 // A line is usable if it is, for itself, a graph.
-                let schema = record.forget_labels();
+                record.extras.clear();
+                let schema = record.schema.take();
                 let alone = |record: &mut Record| Staging::default().push(record, path);
                 let reason = |e: DataError| e.of_graph().unwrap_or_else(|| e.to_string());
                 if let Err(reason) = parsed.and_then(|()| alone(&mut record).map_err(reason)) {
@@ -79,6 +80,8 @@ fn json_message(error: &serde_json::Error) -> String {
 /// One line, in buffers that are reused.
 #[derive(Default)]
 struct Record {
+    /// Targets and split are not read.
+    passes_over_labels: bool,
     num_nodes: JsonRows,
     edge_index: JsonRows,
     node: FeatureRecord,
@@ -121,14 +124,6 @@ impl Record {
         self.extras.clear();
     }
 
-    /// Leaves out what only training needs, and hands out the schema.
-    fn forget_labels(&mut self) -> Option<Value> {
-        self.y.clear();
-        self.splits = Default::default();
-        self.extras.clear();
-        self.schema.take()
-    }
-
     fn rows(&mut self, key: &str) -> Option<&mut JsonRows> {
         Some(match key {
             c::NUM_NODES => &mut self.num_nodes,
@@ -165,6 +160,10 @@ impl<'de> Visitor<'de> for &mut Record {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key::<String>()? {
+            if self.passes_over_labels && [c::Y, c::SPLIT, c::NODE_SPLIT, c::EDGE_SPLIT].contains(&&*key) {
+                map.next_value::<de::IgnoredAny>()?;
+                continue;
+            }
             if let Some(rows) = self.rows(&key) {
                 if rows.present {
                     return Err(de::Error::custom(format!("key `{key}` occurs twice")));

@@ -3,14 +3,24 @@
 use std::collections::HashMap;
 
 use super::mapping::TableMapping;
-use super::table::{Kind, Table};
+use super::table::Table;
 use crate::error::{DataError, Result};
 
-/// The value of an id cell.
+/// The value of an id cell: a number is the same in every table, however its column came by a decimal point; anything else, leading zeros included, is a name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Id {
     Number(i64),
     Word(String),
+}
+
+impl From<String> for Id {
+    fn from(text: String) -> Self {
+        let whole = text.split_once('.').filter(|(_, rest)| rest.bytes().all(|b| b == b'0')).map_or(&*text, |(w, _)| w);
+        match whole.parse::<i64>() {
+            Ok(number) if number.to_string() == whole => Id::Number(number),
+            _ => Id::Word(text),
+        }
+    }
 }
 
 impl std::fmt::Display for Id {
@@ -24,18 +34,8 @@ impl std::fmt::Display for Id {
 
 fn read_ids(table: &Table, column: usize) -> Result<Vec<Id>> {
     let column = &table.columns[column];
-    let numeric = column.kind() == Kind::Integer;
-    (0..table.rows)
-        .map(|row| {
-            let missing = || DataError::row(&table.path, row + 1, &column.name, "the cell is empty");
-            if numeric {
-                let wrong = |m| DataError::row(&table.path, row + 1, &column.name, m);
-                column.integer(row).map_err(wrong)?.map(Id::Number).ok_or_else(missing)
-            } else {
-                column.text(row).map(Id::Word).ok_or_else(missing)
-            }
-        })
-        .collect()
+    let missing = |row: usize| DataError::row(&table.path, row + 1, &column.name, "the cell is empty");
+    (0..table.rows).map(|row| column.text(row).map(Id::from).ok_or_else(|| missing(row))).collect()
 }
 
 /// Rows of a table sorted by graph, stable.
@@ -154,6 +154,9 @@ impl Ids {
             let ids = read_ids(edges, column)?.into_iter().enumerate();
             ids.map(|(row, id)| {
                 let text = id.to_string();
+                // Nodes without ids are counted, and a count may have leading zeros.
+                let counted = node_id.is_none().then(|| text.parse().ok()).flatten();
+                let id = counted.map_or(id, Id::Number);
                 node_at.get(&(if local { edge_of[row] } else { 0 }, id)).copied().ok_or_else(|| {
                     DataError::row(
                         &edges.path,

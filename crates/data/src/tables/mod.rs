@@ -18,6 +18,7 @@
 mod ids;
 mod mapping;
 mod pairs;
+mod quotes;
 mod read;
 mod table;
 mod write;

@@ -421,6 +421,7 @@ fn read_extra(table: &Table, at: usize, rows: &[usize], stored: Option<&StoredSc
         Some("integer") => Kind::Integer,
         Some("real") => Kind::Real,
         Some(_) => Kind::Text,
+        None if !column.is_plain() => Kind::Text,
         None => column.kind(),
     };
     let values: ArrayRef = match kind {

@@ -1,13 +1,13 @@
 //! A table in memory, from CSV or Parquet, column by column.
 
 use std::fs::File;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
 
+use super::quotes::Quotes;
 use crate::error::{DataError, Result};
 use crate::format::extension;
 use crate::parquet::{self, Leaf, Numbers};
@@ -74,6 +74,18 @@ impl Column {
                     Kind::Text
                 }
             }
+        }
+    }
+
+    /// Whether every cell is written as a number is: without leading zeros or a plus, which a code may have.
+    pub(super) fn is_plain(&self) -> bool {
+        let plain = |cell: &str| {
+            let digits = cell.strip_prefix('-').unwrap_or(cell).as_bytes();
+            !cell.starts_with('+') && !(digits.first() == Some(&b'0') && digits.get(1).is_some_and(u8::is_ascii_digit))
+        };
+        match &self.cells {
+            Cells::Raw { ends, .. } => (0..ends.len()).filter_map(|row| self.raw(row)).all(plain),
+            _ => true,
         }
     }
 
@@ -183,7 +195,7 @@ impl Table {
             other => DataError::file(path, format!("{other:?}")),
         };
         let file = File::open(path).map_err(|e| DataError::io(path, e))?;
-        let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(BufReader::new(file));
+        let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(Quotes::new(file, delimiter));
         let header = reader.headers().map_err(damaged)?;
         let mut columns: Vec<(String, String, Vec<usize>)> = header
             .iter()
@@ -191,7 +203,18 @@ impl Table {
             .collect();
         let mut record = csv::StringRecord::new();
         let mut rows = 0;
-        while reader.read_record(&mut record).map_err(damaged)? {
+        loop {
+            let read = reader.read_record(&mut record);
+            // Everything after it would be one cell.
+            if let Some(line) = reader.get_ref().unclosed() {
+                return Err(DataError::file(
+                    path,
+                    format!("line {line}: a cell begins with a quote that is never closed"),
+                ));
+            }
+            if !read.map_err(damaged)? {
+                break;
+            }
             for ((_, text, ends), cell) in columns.iter_mut().zip(record.iter()) {
                 text.push_str(cell);
                 ends.push(text.len());

@@ -1,8 +1,8 @@
 //! `gt data convert`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use clap::Args;
 use gt_data::{TableMapping, TablePaths, read_tables};
 
@@ -90,6 +90,7 @@ impl Arguments {
             (Some(_), Some(_), _) => bail!("give either IN OUT, or OUT with --nodes and --edges"),
             (Some(input), ..) if TablePaths::is_nodes_table(&input) => Some(TablePaths::beside(&input)?.that_exist()),
             (Some(input), ..) if mapping.is_default() => {
+                keep(&out, [&*input])?;
                 let dataset = gt_data::read(&input)?;
                 return super::write(&dataset, &out);
             }
@@ -97,6 +98,23 @@ impl Arguments {
             (None, ..) => bail!("name a file to read and one to write"),
         };
         let tables = tables.expect("every other case has ended");
+        keep(
+            &out,
+            [Some(&tables.nodes), Some(&tables.edges), tables.graphs.as_ref()]
+                .into_iter()
+                .flatten()
+                .map(|file| &**file),
+        )?;
         super::write(&read_tables(&tables, &mapping)?, &out)
     }
+}
+
+/// Fails if what is written would replace what is read: ids that are names, and columns that are left out, would be gone.
+fn keep<'a>(out: &Path, read: impl IntoIterator<Item = &'a Path>) -> Result<()> {
+    let written: Vec<PathBuf> = gt_data::files_of(out).iter().filter_map(|file| file.canonicalize().ok()).collect();
+    for file in read {
+        let replaced = file.canonicalize().is_ok_and(|file| written.contains(&file));
+        ensure!(!replaced, "{}: it would replace {}, which is read; name another file", out.display(), file.display());
+    }
+    Ok(())
 }

@@ -70,6 +70,12 @@ impl Arguments {
             PartName::Test => Part::Test,
         };
         task.ensure_labels(part).map_err(named)?;
+        if let Some(file) = self.data.as_ref().filter(|_| dataset.split().is_none() && task.links.is_none()) {
+            let (name, part) = (file.display(), part.name());
+            console::warn(&format!(
+                "{name} has no split, so one is drawn as in training, and only its part `{part}` is scored"
+            ));
+        }
         let on_card = self.using.compute(device.as_ref(), |device, precision, cache| {
             let data = CardData::new(device, &task)?;
             let mut card = Card::to_evaluate(&data, precision, &task, &config, cache)?;

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use gt_data::{SbmSet, SbmSizes};
+use gt_train::{gigabytes, memory};
 
 #[derive(Args)]
 pub struct Arguments {
@@ -27,6 +28,9 @@ pub struct Arguments {
     test: Option<usize>,
 }
 
+/// Of a graph in memory, half of what one of CLUSTER's takes on average: 4,300 edges, two ends each.
+const LEAST_BYTES: f64 = 17e3;
+
 #[derive(Clone, Copy, ValueEnum)]
 enum Set {
     /// Find the nodes of a planted pattern (2 classes)
@@ -48,6 +52,12 @@ impl Arguments {
             val: self.val.unwrap_or(published.val),
             test: self.test.unwrap_or(published.test),
         };
+        let graphs = sizes.train.saturating_add(sizes.val).saturating_add(sizes.test);
+        let needed = graphs as f64 * LEAST_BYTES;
+        if let Some(there) = memory().filter(|&there| needed > there) {
+            let [needed, there] = [needed, there].map(gigabytes);
+            bail!("{graphs} graphs take at least {needed} of memory, there are {there}");
+        }
         super::write(&set.generate(self.seed, sizes)?, &self.out)
     }
 }
