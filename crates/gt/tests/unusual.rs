@@ -270,3 +270,34 @@ fn a_split_that_is_drawn_for_other_data_is_told() {
     assert!(told("eval run --data other.jsonl").contains("other.jsonl has no split, so one is drawn as in training"));
     assert!(!told("eval run").contains("no split"));
 }
+
+#[test]
+fn classes_with_decimal_points_are_classes_if_asked_for() {
+    let place = Place::new();
+    place.write("a_nodes.csv", "id,age,label\nanna,3,1.0\nbob,4,\ncy,5,0.0\n");
+    place.write("a_edges.csv", "src,dst\nanna,bob\n");
+    place.done("data convert a_nodes.csv a.jsonl --categorical label");
+    let text = fs::read_to_string(place.path("a.jsonl")).unwrap();
+    assert!(text.contains("\"kind\":\"class\""), "{text}");
+}
+
+#[test]
+fn tables_without_columns_are_named() {
+    let place = Place::new();
+    place.write("a_nodes.csv", "");
+    place.write("a_edges.csv", "src,dst\n1,2\n");
+    let complaint = place.refused("data convert a_nodes.csv a.jsonl");
+    assert!(complaint.contains("a_nodes.csv: it is empty"), "{complaint}");
+    place.write("a_nodes.csv", "ID;x\nanna;1\n");
+    let complaint = place.refused("data convert a_nodes.csv a.jsonl --ignore ID;x");
+    assert!(complaint.contains("a_nodes.csv has no column of ids"), "{complaint}");
+}
+
+#[test]
+fn data_of_a_run_that_is_not_here_is_told() {
+    let place = Place::new();
+    trained(&place);
+    fs::rename(place.path("data.jsonl"), place.path("moved.jsonl")).unwrap();
+    assert!(place.refused("eval run").contains("data.jsonl: there is no such file here; the model was trained on it"));
+    place.done("eval run --data moved.jsonl");
+}

@@ -36,6 +36,9 @@ pub(crate) fn read_with(
     let edges = Table::read(&paths.edges)?;
     let graphs = paths.graphs.as_deref().map(Table::read).transpose()?;
     let tables: Vec<&Table> = [Some(&nodes), Some(&edges), graphs.as_ref()].into_iter().flatten().collect();
+    if let Some(table) = tables.iter().find(|table| table.columns.is_empty()) {
+        return Err(DataError::file(&table.path, "it is empty; a table begins with the names of its columns"));
+    }
     mapping.check(&tables)?;
     let mut stored = find_schema(&nodes, &schema_path(&paths.nodes))?.filter(|_| mapping.is_default());
     if let Some(lenient) = &lenient {
@@ -329,7 +332,8 @@ fn set_targets(
     let declared = stored.and_then(|s| s.schema.target.as_ref());
     let real = |at: usize| {
         let column = &table.columns[at];
-        mapping.continuous.contains(&column.name) || column.kind() == Kind::Real
+        let named = |list: &[String]| list.contains(&column.name);
+        named(&mapping.continuous) || !named(&mapping.categorical) && column.kind() == Kind::Real
     };
     let kind = match declared {
         Some(target) => target.kind,

@@ -94,14 +94,17 @@ impl Column {
         match &self.cells {
             Cells::Raw { .. } => match self.raw(row) {
                 None => Ok(None),
-                Some(cell) => cell.parse().map(Some).map_err(|_| format!("`{cell}` is not an integer")),
+                Some(cell) => {
+                    // Columns with gaps are written with decimal points by some programs.
+                    let whole = || cell.parse().ok().and_then(whole);
+                    cell.parse().ok().or_else(whole).map(Some).ok_or_else(|| format!("`{cell}` is not an integer"))
+                }
             },
             Cells::Integer(values) => Ok(values[row]),
-            Cells::Real(values) => match values[row] {
-                Some(value) if value.fract() == 0.0 && value.abs() < 9e15 => Ok(Some(value as i64)),
-                Some(value) => Err(format!("`{value}` is not an integer")),
-                None => Ok(None),
-            },
+            Cells::Real(values) => {
+                let integer = |value| whole(value).ok_or_else(|| format!("`{value}` is not an integer"));
+                values[row].map(integer).transpose()
+            }
             Cells::Text(values) => match &values[row] {
                 Some(text) => Err(format!("`{text}` is text, not an integer")),
                 None => Ok(None),
@@ -152,6 +155,11 @@ impl Column {
             Cells::List { .. } => None,
         }
     }
+}
+
+/// The integer that a number is.
+fn whole(value: f64) -> Option<i64> {
+    (value.fract() == 0.0 && value.abs() < 9e15).then_some(value as i64)
 }
 
 /// A file of rows.

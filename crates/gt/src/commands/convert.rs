@@ -50,7 +50,7 @@ struct ColumnArguments {
     /// Column with the part of a split [default: split]
     #[arg(long, value_name = "COLUMN")]
     split_column: Option<String>,
-    /// Column of categories 0, 1, 2, …; may be repeated [default: other columns of integers]
+    /// Column of categories 0, 1, 2, …, also for targets; may be repeated [default: other columns of integers]
     #[arg(long, value_name = "COLUMN")]
     categorical: Vec<String>,
     /// Column of real numbers, also for targets; may be repeated [default: other columns of numbers]

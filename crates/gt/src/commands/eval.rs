@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
 use gt_models::{Config, ModelHeader};
 use gt_nn::cpu::{Engine, Isa};
@@ -61,6 +61,12 @@ impl Arguments {
         if let Some(file) = &self.data {
             config.data.file = super::train::text(file)?;
         }
+        let elsewhere = self.data.is_none() && !config.data.file.is_empty() && !Path::new(&config.data.file).exists();
+        ensure!(
+            !elsewhere,
+            "{}: there is no such file here; the model was trained on it, --data FILE names another",
+            config.data.file
+        );
         let (dataset, file) = super::train::data(&config)?;
         let named = |e: TrainError| super::train::about(file.as_deref(), e);
         let task = Task::for_model(&dataset, &header, file.as_deref()).map_err(named)?;
