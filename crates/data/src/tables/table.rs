@@ -81,7 +81,7 @@ impl Column {
     pub(super) fn is_plain(&self) -> bool {
         let plain = |cell: &str| {
             let digits = cell.strip_prefix('-').unwrap_or(cell).as_bytes();
-            !cell.starts_with('+') && !(digits.first() == Some(&b'0') && digits.get(1).is_some_and(u8::is_ascii_digit))
+            !cell.starts_with('+') && !matches!(digits, [b'0', b'0'..=b'9', ..])
         };
         match &self.cells {
             Cells::Raw { ends, .. } => (0..ends.len()).filter_map(|row| self.raw(row)).all(plain),

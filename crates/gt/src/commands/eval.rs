@@ -17,7 +17,7 @@ use crate::device::Using;
 pub struct Arguments {
     /// Directory of a run, or a model file
     model: PathBuf,
-    /// Data set [default: the one of the run]
+    /// Data set; if it has no split, one is drawn as in training [default: the one of the run]
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
     /// Which part
