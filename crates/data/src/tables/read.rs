@@ -249,7 +249,7 @@ impl FeatureColumns {
         for &row in rows {
             for &at in &self.categorical {
                 values.categorical.push(cell(table, at, row, |column| {
-                    let value = column.integer(row)?.ok_or("the cell is empty")?;
+                    let value = column.category(row)?.ok_or("the cell is empty")?;
                     Ok(index(value).ok_or_else(|| {
                         format!(
                             "{value} is not a category (0, 1, 2, …); --continuous {} makes it a number",
@@ -350,7 +350,7 @@ fn set_targets(
                     Some(value) => Ok(finite(value)?),
                     None => Ok(f32::NAN),
                 })?),
-                TargetKind::Class => classes.push(cell(table, at, row, |column| match column.integer(row)? {
+                TargetKind::Class => classes.push(cell(table, at, row, |column| match column.category(row)? {
                     None | Some(-1) => Ok(MISSING_CLASS),
                     Some(value) => Ok(index(value).ok_or_else(|| {
                         let classes = "0, 1, 2, … or -1 for a missing label";

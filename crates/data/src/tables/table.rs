@@ -94,11 +94,7 @@ impl Column {
         match &self.cells {
             Cells::Raw { .. } => match self.raw(row) {
                 None => Ok(None),
-                Some(cell) => {
-                    // Columns with gaps are written with decimal points by some programs.
-                    let whole = || cell.parse().ok().and_then(whole);
-                    cell.parse().ok().or_else(whole).map(Some).ok_or_else(|| format!("`{cell}` is not an integer"))
-                }
+                Some(cell) => cell.parse().map(Some).map_err(|_| format!("`{cell}` is not an integer")),
             },
             Cells::Integer(values) => Ok(values[row]),
             Cells::Real(values) => {
@@ -111,6 +107,12 @@ impl Column {
             },
             Cells::List { .. } => Err("it should hold integers".into()),
         }
+    }
+
+    /// The category or class of a row: an integer, with a decimal point too, as some programs write columns with gaps.
+    pub(super) fn category(&self, row: usize) -> Result<Option<i64>, String> {
+        let number = || self.raw(row).and_then(|cell| cell.parse().ok()).and_then(whole).map(Some);
+        self.integer(row).or_else(|complaint| number().ok_or(complaint))
     }
 
     /// The number of a row; `None` if the cell is empty or NaN.
