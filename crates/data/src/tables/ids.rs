@@ -158,13 +158,13 @@ impl Ids {
                 let counted = node_id.is_none().then(|| text.parse().ok()).flatten();
                 let id = counted.map_or(id, Id::Number);
                 node_at.get(&(if local { edge_of[row] } else { 0 }, id)).copied().ok_or_else(|| {
-                    let counted = match node_id {
+                    let hint = match node_id {
                         Some(_) => String::new(),
                         None => {
                             format!("; {} has no column of ids, so its rows are counted from 0", nodes.path.display())
                         }
                     };
-                    let message = format!("there is no node {text}{counted}");
+                    let message = format!("there is no node {text}{hint}");
                     DataError::row(&edges.path, row + 1, &edges.columns[column].name, message)
                 })
             })

@@ -90,7 +90,7 @@ impl Arguments {
             (Some(_), Some(_), _) => bail!("give either IN OUT, or OUT with --nodes and --edges"),
             (Some(input), ..) if TablePaths::is_nodes_table(&input) => Some(TablePaths::beside(&input)?.that_exist()),
             (Some(input), ..) if mapping.is_default() => {
-                keep(&out, [&*input])?;
+                keep(&out, &gt_data::files_of(&input))?;
                 let dataset = gt_data::read(&input)?;
                 return super::write(&dataset, &out);
             }
@@ -98,23 +98,15 @@ impl Arguments {
             (None, ..) => bail!("name a file to read and one to write"),
         };
         let tables = tables.expect("every other case has ended");
-        keep(
-            &out,
-            [Some(&tables.nodes), Some(&tables.edges), tables.graphs.as_ref()]
-                .into_iter()
-                .flatten()
-                .map(|file| &**file),
-        )?;
+        let read = [Some(&tables.nodes), Some(&tables.edges), tables.graphs.as_ref()];
+        keep(&out, &read.into_iter().flatten().cloned().collect::<Vec<_>>())?;
         super::write(&read_tables(&tables, &mapping)?, &out)
     }
 }
 
 /// Fails if what is written would replace what is read: ids that are names, and columns that are left out, would be gone.
-fn keep<'a>(out: &Path, read: impl IntoIterator<Item = &'a Path>) -> Result<()> {
-    let written: Vec<PathBuf> = gt_data::files_of(out).iter().filter_map(|file| file.canonicalize().ok()).collect();
-    for file in read {
-        let replaced = file.canonicalize().is_ok_and(|file| written.contains(&file));
-        ensure!(!replaced, "{}: it would replace {}, which is read; name another file", out.display(), file.display());
-    }
+fn keep(out: &Path, read: &[PathBuf]) -> Result<()> {
+    let replaced = super::overlap(&gt_data::files_of(out), read);
+    ensure!(!replaced, "{}: it would replace a file which is read; name another file", out.display());
     Ok(())
 }

@@ -20,7 +20,7 @@ mod train;
 
 pub use check::CheckFailed;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 use clap::Subcommand;
@@ -118,10 +118,15 @@ fn check_folder(path: &Path) -> Result<()> {
 
 /// Fails if a result would replace a file that is read.
 fn keep(out: &Path, name: &str, file: &Path) -> Result<()> {
-    let Ok(place) = out.canonicalize() else { return Ok(()) };
-    let read = gt_data::files_of(file).into_iter().find(|file| file.canonicalize().is_ok_and(|file| file == place));
-    ensure!(read.is_none(), "{}: --out would replace {name}", out.display());
+    ensure!(!overlap(&[out.to_owned()], &gt_data::files_of(file)), "{}: --out would replace {name}", out.display());
     Ok(())
+}
+
+/// Whether a file that is there is in both lists.
+fn overlap(some: &[PathBuf], others: &[PathBuf]) -> bool {
+    let places = |files: &[PathBuf]| files.iter().filter_map(|file| file.canonicalize().ok()).collect::<Vec<_>>();
+    let others = places(others);
+    places(some).iter().any(|place| others.contains(place))
 }
 
 /// Seeds that a configuration file can hold.
