@@ -43,6 +43,8 @@ device_structs! {
         signs: i32,
         loss: f64,
         norm: f64,
+        rate: f32,
+        spread: f32,
     }
     Linear { weight: Pointer, transposed: Pointer, bias: Pointer }
     Site {
@@ -115,6 +117,7 @@ device_structs! {
         attended: Pointer,
         middle: Pointer,
         hidden: Pointer,
+        passed: Pointer,
         out: Pointer,
         normal_in: Pointer,
         normal_middle: Pointer,
@@ -189,8 +192,8 @@ device_structs! {
     Head { input: Pointer, dinput: Pointer, layers: [HeadLayer; 8], count: i32, widest: i32 }
     Spread { dinput: Pointer, largest: Pointer, width: i32, reads: i32, readout: i32 }
     Labels { floats: Pointer, classes: Pointer, columns: i32, level: i32, kind: i32, width: i32, padded: i32 }
-    Job { a: Pointer, g: Pointer, weight: Pointer, bias: Pointer, site: Site, k: i32, n: i32, rows: i32, first: i32 }
-    Jobs { list: Pointer, count: i32, stride: usize }
+    Job { a: Pointer, g: Pointer, weight: Pointer, bias: Pointer, site: Site, k: i32, n: i32, rows: i32, chunks: i32, first: i32 }
+    Jobs { list: [Job; 8], count: i32, stride: usize }
 }
 
 // SAFETY: all zeros is a valid value of each.

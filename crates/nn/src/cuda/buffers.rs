@@ -212,7 +212,7 @@ impl Buffers {
         }
         head.widest = widest as i32;
         self.head = head;
-        (self.head_jobs, self.head_units) = self.list(jobs, shape)?;
+        (self.head_jobs, self.head_units) = self.list(&jobs, shape);
         Ok(())
     }
 
@@ -234,19 +234,22 @@ impl Buffers {
             k: weight.rows as i32,
             n: weight.columns as i32,
             rows,
-            first: 0,
+            ..Default::default()
         }
     }
 
-    /// Numbers the blocks of weight gradients and puts the list on the device.
-    fn list(&mut self, mut jobs: Vec<abi::Job>, shape: Shape) -> Result<(abi::Jobs, usize)> {
+    /// Numbers the blocks of weight gradients.
+    fn list(&self, jobs: &[abi::Job], shape: Shape) -> (abi::Jobs, usize) {
+        let mut list = abi::Jobs { count: jobs.len() as i32, stride: self.flat.size, ..Default::default() };
+        list.list[..jobs.len()].copy_from_slice(jobs);
         let mut units = 0;
-        for job in &mut jobs {
+        for job in &mut list.list[..jobs.len()] {
             job.first = units as i32;
-            units += (job.k as usize).div_ceil(shape.unit) * (job.n as usize).div_ceil(shape.unit);
+            let chunks = if job.rows == 0 { shape.node_chunks } else { shape.chunks };
+            job.chunks = chunks as i32;
+            units += (job.k as usize).div_ceil(shape.unit) * (job.n as usize).div_ceil(shape.unit) * chunks;
         }
-        let list = self.memory.with(&jobs)?;
-        Ok((abi::Jobs { list, count: jobs.len() as i32, stride: self.flat.size }, units))
+        (list, units)
     }
 
     fn layers(&mut self, network: &Network, layout: &Parameters, shape: Shape) -> Result<()> {
@@ -297,6 +300,7 @@ impl Buffers {
                     attended: self.memory.zeros::<f32>(rows * d)?,
                     middle: self.memory.zeros::<f32>(rows * d)?,
                     hidden: self.memory.zeros::<f32>(rows * shape.hidden)?,
+                    passed: self.memory.zeros::<u32>(rows.div_ceil(shape.rows).max(1) * shape.threads() as usize)?,
                     out: self.memory.zeros::<f32>(rows * d)?,
                     normal_in: self.memory.zeros::<f32>(normal)?,
                     normal_middle: self.memory.zeros::<f32>(normal)?,
@@ -413,7 +417,7 @@ impl Buffers {
                 jobs.push(self.job(half.hidden, half.dout_raw, second.weight, Some(second.bias), plain, rows));
             }
         }
-        let (jobs, units) = self.list(jobs, shape)?;
+        let (jobs, units) = self.list(&jobs, shape);
         let streams = abi::Streams { node, edge, threshold, scale, ..Default::default() };
         Ok(Layer { streams, attention, jobs, units })
     }
@@ -493,10 +497,10 @@ fn batch(memory: &mut Memory, flat: &Flat, capacity: Size, listed: usize) -> Res
         node_graph: memory.zeros::<i32>(nodes)?,
         node_row: memory.zeros::<i32>(nodes)?,
         edge_row: memory.zeros::<i32>(edges)?,
-        in_start: memory.zeros::<i32>(nodes + 1)?,
+        in_start: memory.zeros::<i32>(nodes + 5)?,
         source: memory.zeros::<i32>(edges)?,
         target: memory.zeros::<i32>(edges)?,
-        out_start: memory.zeros::<i32>(nodes + 1)?,
+        out_start: memory.zeros::<i32>(nodes + 5)?,
         out_edge: memory.zeros::<i32>(edges)?,
         out_target: memory.zeros::<i32>(edges)?,
     })

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaContext, sys};
 
 use super::error::{CudaError, OLDEST_DRIVER, Result, version};
-use super::program::{Shape, machine_code, options};
+use super::program::{Programs, Shape, machine_code, options};
 use super::resident::Size;
 use crate::network::Network;
 
@@ -47,6 +47,7 @@ pub struct CudaDevice {
     pub(crate) shared_memory: usize,
     /// Multiprocessors.
     pub(crate) processors: usize,
+    pub(crate) programs: Arc<Programs>,
 }
 
 impl CudaDevice {
@@ -83,7 +84,8 @@ impl CudaDevice {
         let attribute = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
         let shared_memory = context.attribute(attribute)? as usize;
         let processors = context.attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as usize;
-        Ok(Self { context, name, architecture: format!("sm_{major}{minor}"), shared_memory, processors })
+        let architecture = format!("sm_{major}{minor}");
+        Ok(Self { context, name, architecture, shared_memory, processors, programs: Arc::default() })
     }
 
     /// What the card is called.

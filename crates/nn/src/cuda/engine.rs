@@ -101,13 +101,15 @@ impl CudaEngine {
         cache: Option<&std::path::Path>,
     ) -> Result<Self> {
         check(&task.network)?;
-        let program = Arc::new(Program::new(device, &task.network, task.precision, data.usual(task.batch), cache)?);
+        // A thread that finds its kernels ready has not met the device yet.
+        device.context.bind_to_thread()?;
+        let program = Program::of(device, &task.network, task.precision, data.usual(task.batch), cache)?;
         // Everything waits for the main stream, and nobody but the optimiser for the other.
         let (least, greatest) = cudarc::driver::result::stream::get_priority_range()?;
         let stream = device.context.new_stream_with_priority(greatest)?;
         let side = device.context.new_stream_with_priority(least)?;
         let buffers = Buffers::new(&stream, &program, data, &task)?;
-        let launches = Launches::new(&stream, &side, program, device.shared_memory, &task, buffers.capacity)?;
+        let launches = Launches::new(&stream, &side, program, &task, buffers.capacity)?;
         let (train, evaluate, sizes) = Default::default();
         Ok(Self { task, stream, buffers, launches, train, evaluate, pass: (0, 0), sizes, training: false })
     }

@@ -11,7 +11,7 @@ use super::buffers::{Buffers, Layer};
 use super::engine::CudaTask;
 use super::error::{CudaError, Result};
 use super::memory::at;
-use super::program::{Program, Shape};
+use super::program::Program;
 use super::resident::Size;
 use crate::cpu::{Edges, source_width};
 use crate::network::{Jump, LayerKind, Network, Norm, Readout, Reads};
@@ -40,9 +40,8 @@ pub(crate) struct Launches {
 struct SharedMemory {
     /// With one tile as wide as the streams.
     read: usize,
-    project: usize,
-    join: usize,
-    feed: usize,
+    /// With two.
+    pair: usize,
     head: usize,
     weigh: usize,
     /// Of layers of another kind, going back through a projection.
@@ -69,18 +68,15 @@ impl Launches {
         stream: &Arc<CudaStream>,
         side: &Arc<CudaStream>,
         program: Arc<Program>,
-        limit: usize,
         task: &CudaTask,
         size: Size,
     ) -> Result<Self> {
         let network = task.network.clone();
-        let Shape { d, hidden, .. } = program.shape;
+        let d = program.shape.d;
         let tiles = |widths: &[usize]| program.shape.tiles(widths);
         let widest = network.head.iter().map(|&width| crate::channels::padded(width)).max().unwrap_or(0);
         let shared = SharedMemory {
-            project: tiles(&[d, 3 * d]),
-            join: tiles(&[d, d]),
-            feed: tiles(&[d, hidden.max(d)]),
+            pair: tiles(&[d, d]),
             read: tiles(&[d]),
             // Four sets of 32 rows of both factors, as in `weights.cu`.
             weigh: 4 * 2 * 32 * (program.shape.unit + 8) * 4,
@@ -90,11 +86,11 @@ impl Launches {
         };
         let needs = [
             ("project", shared.read),
-            ("project_backward", shared.project),
-            ("join", shared.join),
-            ("join_backward", shared.join),
-            ("feed", shared.feed),
-            ("feed_backward", shared.feed),
+            ("project_backward", shared.pair),
+            ("join", shared.pair),
+            ("join_backward", shared.pair),
+            ("feed", shared.pair),
+            ("feed_backward", shared.pair),
             ("read_rows", shared.read),
             ("enter_backward", shared.read),
             ("head_forward", shared.head),
@@ -104,25 +100,23 @@ impl Launches {
         let mut needs = needs.to_vec();
         if network.kind != LayerKind::Attention {
             needs.extend([
-                ("message_project", shared.join),
+                ("message_project", shared.pair),
                 ("message_measure", shared.read),
                 ("message_activate", shared.read),
-                ("message_activate_backward", shared.join),
+                ("message_activate_backward", shared.pair),
                 ("message_project_backward", shared.message),
             ]);
         }
         if matches!(network.kind, LayerKind::AdditiveAttention | LayerKind::Gated) {
-            needs.push(("message_unnormalise", shared.join));
+            needs.push(("message_unnormalise", shared.pair));
         }
         if network.kind == LayerKind::Gated {
             needs.extend([("message_gate", shared.gate), ("message_gate_backward", shared.gate)]);
         }
         for (name, bytes) in needs {
-            // Some bytes are taken by arrays of fixed size.
-            if bytes + (32 << 10) > limit {
+            if bytes > program.room(name) {
                 return Err(CudaError::Unsupported(format!("a model this wide ({bytes} bytes of shared memory)")));
             }
-            program.allow_shared(name, bytes)?;
         }
         Ok(Self { stream: Arc::clone(stream), side: Arc::clone(side), program, network, shared, size })
     }
@@ -256,11 +250,11 @@ impl Launches {
         launch!(stream, program, "project", grid, self.threads(), shared.read, b.batch, all)?;
         launch!(stream, program, "attend", (nodes, 1, 1), (128, 1, 1), 0, b.batch, attention)?;
         let (streams, grid) = (self.streams(layer, edges), self.grid(edges));
-        launch!(stream, program, "join", grid, self.threads(), shared.join, b.batch, streams)?;
+        launch!(stream, program, "join", grid, self.threads(), shared.pair, b.batch, streams)?;
         if train {
             self.merge(b, [streams.node.norm1, streams.edge.norm1], false)?;
         }
-        launch!(stream, program, "feed", grid, self.threads(), shared.feed, b.batch, streams)?;
+        launch!(stream, program, "feed", grid, self.threads(), shared.pair, b.batch, streams)?;
         // In inference statistics are known.
         if train { self.merge(b, [streams.node.norm2, streams.edge.norm2], false) } else { Ok(()) }
     }
@@ -471,13 +465,13 @@ impl Launches {
         let Self { stream, program, shared, .. } = self;
         let blocks = (self.size.nodes as u32).div_ceil(4).max(1);
         let (streams, grid) = (self.streams(layer, edges), self.grid(edges));
-        launch!(stream, program, "feed_backward", grid, self.threads(), shared.feed, b.batch, streams)?;
+        launch!(stream, program, "feed_backward", grid, self.threads(), shared.pair, b.batch, streams)?;
         self.merge(b, [streams.node.norm1, streams.edge.norm1], true)?;
-        launch!(stream, program, "join_backward", grid, self.threads(), shared.join, b.batch, streams)?;
+        launch!(stream, program, "join_backward", grid, self.threads(), shared.pair, b.batch, streams)?;
         let attention = layer.attention;
         launch!(stream, program, "attend_backward", (2 * blocks, 1, 1), (128, 1, 1), 0, b.batch, attention)?;
         let (all, grid, first) = (self.streams(layer, true), self.grid(true), i32::from(first));
-        launch!(stream, program, "project_backward", grid, self.threads(), shared.project, b.batch, all, first)?;
+        launch!(stream, program, "project_backward", grid, self.threads(), shared.pair, b.batch, all, first)?;
         self.merge(b, [streams.node.input, streams.edge.input], true)
     }
 
@@ -491,7 +485,7 @@ impl Launches {
             self.side,
             self.program,
             "weigh_gradients",
-            (units as u32, self.program.shape.chunks as u32, 1),
+            (units as u32, 1, 1),
             (threads, 1, 1),
             self.shared.weigh,
             b.batch,
@@ -532,12 +526,12 @@ impl Launches {
 
     fn optimise(&self, b: &Buffers) -> Result<()> {
         let flat = b.flat;
-        let blocks = ((flat.size as u32).div_ceil(PLAIN), 1, 1);
+        let blocks = |each: u32| ((flat.size as u32).div_ceil(PLAIN * each), 1, 1);
         launch!(
             self.stream,
             self.program,
             "gather_gradients",
-            blocks,
+            blocks(4),
             (PLAIN, 1, 1),
             0,
             b.batch,
@@ -553,7 +547,7 @@ impl Launches {
             self.stream,
             self.program,
             "adam",
-            blocks,
+            blocks(1),
             (PLAIN, 1, 1),
             0,
             b.batch,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ffi::{CString, c_char};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use cudarc::driver::{CudaFunction, sys as driver};
 use cudarc::nvrtc::{Ptx, sys};
@@ -40,6 +41,10 @@ pub(crate) struct Shape {
     pub(crate) hidden: usize,
     /// Rows of a tile.
     pub(crate) rows: usize,
+    /// Pieces of 16 columns of a product that a warp computes side by side.
+    pieces: usize,
+    /// Blocks that work on rows which a processor should have room for.
+    places: usize,
     /// Steps along k that a stage of the ring of weights holds.
     chunk: usize,
     /// Bytes of a step along k, as wide as the channels.
@@ -48,17 +53,22 @@ pub(crate) struct Shape {
     stages: usize,
     /// Blocks that share the projection of a tile of nodes.
     pub(crate) parts: usize,
+    /// Edges of a node that are fetched together.
+    burst: usize,
     /// Side of a block of a weight gradient.
     pub(crate) unit: usize,
     /// Partial gradients that every matrix is summed up from.
     pub(crate) chunks: usize,
+    /// Of them, those that nodes are divided into: as many rows as of edges make one.
+    pub(crate) node_chunks: usize,
 }
 
 /// Most threads of a block that works on rows, and most rows.
 const MOST: (usize, usize) = (768, 96);
 
-/// Most threads, of 48 registers each, and most bytes of shared memory of a block that leaves room for a second one.
-const PAIR: (u32, usize) = (672, 107 << 10);
+/// Registers and bytes of shared memory of a processor; of the latter, what a block has in arrays of fixed size, and the driver's.
+const REGISTERS: usize = 1 << 16;
+const SHARED: (usize, usize) = (228 << 10, 9 << 10);
 
 impl Shape {
     pub(crate) fn of(network: &Network, precision: Precision, device: &CudaDevice, usual: Size) -> Self {
@@ -74,32 +84,47 @@ impl Shape {
         };
         let step = 32 * d * terms;
         let edges = if network.edge_stream { usual.edges } else { 0 };
+        // Enough to fill a card, few enough to be read again; with edges there are twice as many matrices.
+        let least = if network.edge_stream { 6 } else { 16 };
+        let chunks = (usual.nodes.max(edges) >> 10).clamp(least, 48);
         let (rows, stage) = tile(d, processors, usual.nodes, edges);
         let shape = Self {
             d,
             heads: network.channels.padded_heads(),
             hidden: padded(2 * network.channels.width()),
             rows,
+            // Half the threads then load what is on the left.
+            pieces: if terms == 1 && d.is_multiple_of(32) { 2 } else { 1 },
+            places: 1,
             chunk: 1,
             step,
             stages: if d <= 256 { 3 } else { 2 },
             // Nodes have three products to the edges' one.
             parts: if network.edge_stream { 3 } else { 1 },
+            // Nodes of molecules have one to three; for most others, more would be better than there are registers for.
+            burst: if usual.edges <= 3 * usual.nodes { 2 } else { 8 },
             unit: if d <= 96 { d.max(32) } else { 64 },
-            // Enough to fill a card, few enough to be read again.
-            chunks: (usual.nodes.max(edges) >> 10).clamp(16, 48),
+            chunks,
+            node_chunks: (chunks * usual.nodes).div_ceil(edges.max(1)).clamp(1, chunks),
         };
-        let of = |chunk| Self { chunk, ..shape };
+        // Runs side by side are faster with several blocks to a processor, and one alone as fast. Registers decide how many there can be,
+        // and stages of the ring are small enough for them, or as large as they may be where not even the smallest are.
+        let threads = shape.threads() as usize;
+        let registers = match (terms, threads) {
+            (2, _) => 56,
+            (_, ..=512) => 64,
+            _ => 48,
+        };
+        let places = (REGISTERS / (threads * registers)).clamp(1, 3);
+        let of = |chunk| Self { chunk, places, ..shape };
         let fitting = (1..=deep).rev().filter(|&chunk| deep.is_multiple_of(chunk) && chunk * step <= stage).map(of);
-        // Runs side by side are faster with two blocks to a processor, and one alone as fast. Where registers allow two, stages are small enough for them; elsewhere they are as large as they may be.
-        let pairs = terms == 1 && shape.threads() <= PAIR.0;
-        let pair = fitting.clone().find(|shape| pairs && shape.tiles(&[d, shape.hidden]) <= PAIR.1);
-        pair.or(fitting.clone().next()).unwrap_or(shape)
+        let several = fitting.clone().find(|shape| places * (shape.tiles(&[d, d]) + SHARED.1) <= SHARED.0);
+        several.or(fitting.clone().next()).unwrap_or(of(1))
     }
 
     /// Threads of a block that works on rows.
     pub(crate) fn threads(self) -> u32 {
-        (self.rows * self.d / 8) as u32
+        (self.rows * self.d / (8 * self.pieces)) as u32
     }
 
     /// Bytes of the ring of weights and of tiles with the given widths.
@@ -131,9 +156,12 @@ pub(crate) fn options(network: &Network, shape: Shape, precision: Precision, arc
         ("TRUE_HEADS", network.channels.heads()),
         ("HIDDEN", shape.hidden),
         ("ROWS", shape.rows),
+        ("PIECES", shape.pieces),
+        ("PLACES", shape.places),
         ("CHUNK", shape.chunk),
         ("PARTS", shape.parts),
         ("STAGES", shape.stages),
+        ("BURST", shape.burst),
         ("UNIT", shape.unit),
         ("NORM", [Norm::None, Norm::Batch, Norm::Layer].iter().position(|&n| n == network.norm).unwrap_or(0)),
         ("EDGE", usize::from(network.edge_stream)),
@@ -205,11 +233,36 @@ pub(crate) fn compile(options: &[String]) -> Result<Vec<u8>> {
     }
 }
 
+/// A program that somebody uses, or nobody any more; locked while it is made.
+type Place = Arc<Mutex<Weak<Program>>>;
+
+/// The programs that are in use on a card, by what they were compiled with.
+#[derive(Debug, Default)]
+pub(crate) struct Programs(Mutex<HashMap<Vec<String>, Place>>);
+
+impl Programs {
+    /// The program in use for some options, or a new one; whoever asks for the same meanwhile waits.
+    fn get(&self, options: &[String], make: impl FnOnce() -> Result<Program>) -> Result<Arc<Program>> {
+        let place = {
+            let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(places.entry(options.to_vec()).or_default())
+        };
+        let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(program) = place.upgrade() {
+            return Ok(program);
+        }
+        let program = Arc::new(make()?);
+        *place = Arc::downgrade(&program);
+        Ok(program)
+    }
+}
+
 /// The kernels on a card.
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) shape: Shape,
-    functions: HashMap<&'static str, CudaFunction>,
+    /// With the bytes of shared memory that a launch may ask for.
+    functions: HashMap<&'static str, (CudaFunction, usize)>,
 }
 
 const KERNELS: [&str; 28] = [
@@ -265,42 +318,56 @@ fn message_kernels(kind: LayerKind) -> Vec<&'static str> {
 }
 
 impl Program {
-    /// Takes the kernels from the cache, or compiles them and puts them there.
+    /// The kernels of a network. Runs side by side that are alike share them: a processor keeps the instructions of one.
     ///
     /// # Errors
     /// If they are not cached and cannot be compiled, or the driver rejects them.
-    pub(crate) fn new(
+    pub(crate) fn of(
         device: &CudaDevice,
         network: &Network,
         precision: Precision,
         usual: Size,
         cache: Option<&Path>,
-    ) -> Result<Self> {
+    ) -> Result<Arc<Self>> {
         let shape = Shape::of(network, precision, device, usual);
         let options = options(network, shape, precision, &device.architecture);
+        device.programs.get(&options, || Self::new(device, network, shape, &options, cache))
+    }
+
+    /// Takes the kernels from the cache, or compiles them and puts them there.
+    fn new(
+        device: &CudaDevice,
+        network: &Network,
+        shape: Shape,
+        options: &[String],
+        cache: Option<&Path>,
+    ) -> Result<Self> {
         let load = |image| device.context.load_module(Ptx::from_binary(image));
-        let module = match load(machine_code(&options, cache)?) {
+        let module = match load(machine_code(options, cache)?) {
             // What lies in the cache may be damaged.
-            Err(_) if forget(&options, cache) => load(machine_code(&options, cache)?)?,
+            Err(_) if forget(options, cache) => load(machine_code(options, cache)?)?,
             loaded => loaded?,
         };
         let names = KERNELS.into_iter().chain(message_kernels(network.kind));
-        let functions = names.map(|name| Ok((name, module.load_function(name)?))).collect::<Result<HashMap<_, _>>>()?;
-        Ok(Self { shape, functions })
+        let function = |name| {
+            use driver::CUfunction_attribute as Attribute;
+            let function = module.load_function(name)?;
+            // More than the usual 48 KB: all that arrays of fixed size leave.
+            let fixed = function.get_attribute(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)? as usize;
+            let room = device.shared_memory.saturating_sub(fixed);
+            function.set_attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, room as i32)?;
+            Ok((name, (function, room)))
+        };
+        Ok(Self { shape, functions: names.map(function).collect::<Result<_>>()? })
     }
 
     pub(crate) fn function(&self, name: &str) -> &CudaFunction {
-        &self.functions[name]
+        &self.functions[name].0
     }
 
-    /// Lets a kernel have more shared memory than the usual 48 KB.
-    pub(crate) fn allow_shared(&self, name: &str, bytes: usize) -> Result<()> {
-        let attribute = driver::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        // Beside arrays of fixed size.
-        if bytes > 32 << 10 {
-            self.function(name).set_attribute(attribute, bytes as i32)?;
-        }
-        Ok(())
+    /// Bytes of shared memory that a launch may ask for.
+    pub(crate) fn room(&self, name: &str) -> usize {
+        self.functions[name].1
     }
 }
 
@@ -389,18 +456,43 @@ mod tests {
     }
 
     #[test]
-    fn two_blocks_fit_a_processor_where_registers_allow_it() {
+    fn runs_that_are_alike_share_their_kernels() {
+        let network = Network::new(Channels::new(16, 1), 1);
+        let shape = Shape::with(&network, Precision::F32, 132, Size { graphs: 1, nodes: 10, edges: 0 });
+        let programs = Programs::default();
+        let made = AtomicUsize::new(0);
+        let get = |name: &str| {
+            programs.get(&[name.to_owned()], || {
+                made.fetch_add(1, Ordering::Relaxed);
+                Ok(Program { shape, functions: HashMap::new() })
+            })
+        };
+        assert!(programs.get(&["a".to_owned()], || Err(CudaError::NoCompiler)).is_err());
+        let (first, again, other) = (get("a").unwrap(), get("a").unwrap(), get("b").unwrap());
+        assert!(Arc::ptr_eq(&first, &again) && !Arc::ptr_eq(&first, &other));
+        assert_eq!(made.load(Ordering::Relaxed), 2);
+        // What nobody uses any more does not stay on the card.
+        drop((first, again));
+        get("a").unwrap();
+        assert_eq!(made.load(Ordering::Relaxed), 3);
+    }
+
+    #[test]
+    fn several_blocks_fit_a_processor_where_registers_allow_it() {
         let blocks = |width, heads, precision, nodes, edges| {
             let network = Network { edge_stream: edges > 0, ..Network::new(Channels::new(width, heads), 2) };
             let shape = Shape::with(&network, precision, 132, Size { graphs: 128, nodes, edges });
-            // Arrays of fixed size take about six of the 228 KB, the driver one per block.
-            (228 << 10) / (shape.tiles(&[shape.d, shape.hidden]) + (7 << 10))
+            let places = SHARED.0 / (shape.tiles(&[shape.d, shape.d]) + SHARED.1);
+            assert!(places >= shape.places, "{places} {shape:?}");
+            shape.places
         };
-        assert_eq!(blocks(64, 8, Precision::Tf32, 2_965, 6_382), 2);
-        assert_eq!(blocks(64, 8, Precision::Bf16, 2_965, 6_382), 2);
-        // Two terms need more registers, so large stages cost nothing.
+        assert_eq!(blocks(64, 8, Precision::Tf32, 2_965, 6_382), 3);
+        assert_eq!(blocks(64, 8, Precision::Bf16, 2_965, 6_382), 3);
+        // Two terms need more registers.
         assert_eq!(blocks(64, 8, Precision::F32, 2_965, 6_382), 1);
-        assert_eq!(blocks(80, 8, Precision::Tf32, 3_750, 0), 2);
+        assert_eq!(blocks(64, 8, Precision::F32, 60_000, 120_000), 3);
+        assert_eq!(blocks(80, 8, Precision::Tf32, 3_750, 0), 3);
+        assert_eq!(blocks(48, 8, Precision::Tf32, 3_750, 8_000), 2);
     }
 
     #[test]

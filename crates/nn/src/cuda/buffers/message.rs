@@ -111,7 +111,7 @@ impl Buffers {
             if kind == LayerKind::Gated {
                 job(edge.h, edge.dx, affines[1], 1);
             }
-            let (jobs, units) = self.list(jobs, shape)?;
+            let (jobs, units) = self.list(&jobs, shape);
             let dvectors = if additive { self.gradient(regions.message.logits[0]) } else { 0 };
             self.messages.push(MessageLayer { message, jobs, units, dvectors });
             h = halves.map(|half| half.out);

@@ -14,9 +14,9 @@
 // The group of heads that a lane's j-th place belongs to.
 #define GROUP(j) ((j) % GROUPS)
 
-// Edges that are under way together.
-#define BATCH (EDGE ? 4 : 8)
-#define BATCH_BACK 4
+// Edges that are under way together: no more than most nodes have, nor than registers hold.
+#define BATCH (EDGE ? (BURST < 4 ? BURST : 4) : BURST)
+#define BATCH_BACK (BURST < 4 ? BURST : 4)
 
 struct Attention {
   const float* qkv;        // [nodes, 3 * D]
@@ -130,7 +130,7 @@ __device__ __forceinline__ Lane scaled_query(const float* qkv, int node) {
 }
 
 extern "C" __global__ void __launch_bounds__(128) attend(Batch b, Attention a) {
-  const int node = blockIdx.x * 4 + threadIdx.x / 32;
+  const int node = blockIdx.x * 4 + threadIdx.x / 32, from = b.in_start[node], to = b.in_start[node + 1];
   if (node >= b.control->nodes) return;
   const bool dropping = DROPOUT && b.control->train;
   const Lane q = scaled_query(a.qkv, node);
@@ -139,8 +139,7 @@ extern "C" __global__ void __launch_bounds__(128) attend(Batch b, Attention a) {
 #pragma unroll
   for (int g = 0; g < GROUPS; g++) z.v[g] = 0.f;
   const u64 edge_key = dropout_key(b.control, a.edge_site);
-  const int to = b.in_start[node + 1];
-  for (int e = b.in_start[node]; e < to; e += BATCH) {
+  for (int e = from; e < to; e += BATCH) {
     // Several edges' rows are on their way before the first is needed; those past the end are the last one again, and weigh nothing.
     Lane k[BATCH], v[BATCH], p[BATCH];
 #pragma unroll
@@ -215,12 +214,11 @@ __device__ __forceinline__ void add_product_gradient(const Lane& g, const Lane& 
 }
 
 // A node's in-edges give the gradient of its query, and of the edges.
-__device__ void into(const Batch& b, const Attention& a, int node) {
+__device__ void into(const Batch& b, const Attention& a, int node, int from, int to) {
   const Lane q = scaled_query(a.qkv, node), dout = lane_of(a.dattended + (size_t)node * D);
   const Heads inverse = heads_of(a.inverse + (size_t)node * HEADS), delta = heads_of(a.delta + (size_t)node * HEADS);
   Lane dq = nothing();
-  const int to = b.in_start[node + 1];
-  for (int e = b.in_start[node]; e < to; e += BATCH_BACK) {
+  for (int e = from; e < to; e += BATCH_BACK) {
     Lane k[BATCH_BACK], v[BATCH_BACK], p[BATCH_BACK], ds[BATCH_BACK];
 #pragma unroll
     for (int i = 0; i < BATCH_BACK; i++) {
@@ -254,11 +252,10 @@ __device__ void into(const Batch& b, const Attention& a, int node) {
 }
 
 // A node's out-edges give the gradients of its key and value. What an edge passes is computed once more, which is faster than to wait for the other end.
-__device__ void out_of(const Batch& b, const Attention& a, int node) {
+__device__ void out_of(const Batch& b, const Attention& a, int node, int from, int to) {
   const Lane k = lane_of(a.qkv + (size_t)node * 3 * D + D), v = lane_of(a.qkv + (size_t)node * 3 * D + 2 * D);
   Lane dk = nothing(), dv = nothing();
-  const int to = b.out_start[node + 1];
-  for (int at = b.out_start[node]; at < to; at += BATCH_BACK) {
+  for (int at = from; at < to; at += BATCH_BACK) {
     Lane q[BATCH_BACK], dout[BATCH_BACK], p[BATCH_BACK], ds[BATCH_BACK];
     Heads inverse[BATCH_BACK], delta[BATCH_BACK];
 #pragma unroll
@@ -286,12 +283,13 @@ __device__ void out_of(const Batch& b, const Attention& a, int node) {
   put(dv, a.dqkv + (size_t)node * 3 * D + 2 * D);
 }
 
-// As many blocks as nodes need take in-edges, those after them out-edges.
+// Blocks take in-edges and out-edges of four nodes by turns.
 extern "C" __global__ void __launch_bounds__(128) attend_backward(Batch b, Attention a) {
-  const int blocks = (b.control->nodes + 3) / 4;
-  const bool sources = (int)blockIdx.x >= blocks;
-  const int node = (sources ? blockIdx.x - blocks : blockIdx.x) * 4 + threadIdx.x / 32;
+  const bool sources = blockIdx.x % 2;
+  const int node = blockIdx.x / 2 * 4 + threadIdx.x / 32;
+  const int* start = (sources ? b.out_start : b.in_start) + node;
+  const int from = start[0], to = start[1];
   if (node >= b.control->nodes) return;
-  if (sources) out_of(b, a, node);
-  else into(b, a, node);
+  if (sources) out_of(b, a, node, from, to);
+  else into(b, a, node, from, to);
 }

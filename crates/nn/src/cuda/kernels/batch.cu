@@ -21,10 +21,10 @@ struct Batch {
   int* node_graph;     // [nodes] graph within the batch
   int* node_row;       // [nodes] row in the data set
   int* edge_row;       // [edges] row in the data set
-  int* in_start;       // [nodes + 1]
+  int* in_start;       // [nodes + 1], and a few more that are read before it is known how many nodes there are
   int* source;         // [edges]
   int* target;         // [edges]
-  int* out_start;      // [nodes + 1]
+  int* out_start;      // likewise
   int* out_edge;       // [edges]
   int* out_target;     // [edges]
 };

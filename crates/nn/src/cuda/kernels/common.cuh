@@ -7,7 +7,7 @@
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-#define THREADS (ROWS * D / 8)  // of a block that works on rows
+#define THREADS (ROWS * D / (8 * PIECES))  // of a block that works on rows
 #define PER_LANE ((D + 31) / 32)
 #define EPSILON 1e-5f
 #define MOMENTUM 0.1f
@@ -30,6 +30,7 @@ struct Control {
   int signs;        // whether signs of Laplacian coordinates are flipped
   double loss;
   double norm;
+  float rate, spread;  // of this step: learning rate over the first moment's correction, and 1 over the second's
 };
 
 // Where parameters of a linear layer lie: [in, out], its transpose, and the bias.

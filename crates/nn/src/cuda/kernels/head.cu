@@ -166,7 +166,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) enter_backward(Batch b, Ha
   }
   __syncthreads();
   store<D>(tile, h.dout, row0, rows);
-  if (NORM == 1) add_gradient_sums(h.norm2, tile, h.out + (size_t)row0 * D, D, blockIdx.x, row0, rows);
+  if (NORM == 1) add_gradient_sums(h.norm2, tile, fetch_before(h.norm2, h.out + (size_t)row0 * D, D, row0, rows), blockIdx.x, row0, rows);
 }
 
 struct Labels {

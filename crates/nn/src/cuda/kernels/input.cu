@@ -111,16 +111,22 @@ extern "C" __global__ void embed_backward(Batch b, Input in, const InputGradient
     __syncthreads();
     factors[slice * 32 + threadIdx.x] = factor;
     __syncthreads();
-#pragma unroll 8
-    for (int i = 0; i < 32; i++) {
-      const int at = i * INPUT_SLICES + slice, r = base + at;
-      if (r < to && p < D && (factors[at] != 0.f || with_bias)) {
-        float v = g[(size_t)r * D + p];
-        if (dropped) v *= kept_stream(key, r, p, threshold, scale);
-        sum += factors[at] * v;
-        bias += v;
-      }
-    }
+    // Of most entries most rows have nothing: eight at a time that have none are passed over.
+    const int looked = threadIdx.x * INPUT_SLICES + slice;
+    const u32 wanted = __ballot_sync(0xffffffff, base + looked < to && (factors[looked] != 0.f || with_bias));
+#pragma unroll 1
+    for (int first = 0; first < 32; first += 8)
+      if (wanted >> first & 0xff)
+#pragma unroll
+        for (int i = first; i < first + 8; i++) {
+          const int at = i * INPUT_SLICES + slice, r = base + at;
+          if (wanted >> i & 1 && p < D) {
+            float v = g[(size_t)r * D + p];
+            if (dropped) v *= kept_stream(key, r, p, threshold, scale);
+            sum += factors[at] * v;
+            bias += v;
+          }
+        }
   }
   sums[0][slice][threadIdx.x] = sum;
   sums[1][slice][threadIdx.x] = bias;

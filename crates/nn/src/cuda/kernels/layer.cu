@@ -11,6 +11,7 @@ struct Half {
   float* attended;      // [rows, D]
   float* middle;        // [rows, D] before the first normalisation
   float* hidden;        // [rows, HIDDEN]
+  u32* passed;          // [tiles, THREADS] which of the hidden values that a thread of `feed` computes are above 0; the same thread asks going back
   float* out;           // [rows, D] before the second normalisation
   float* normal_in;     // the normalised input, where gradients cannot compute it again tile by tile (layer normalisation)
   float* normal_middle; // the normalised middle likewise
@@ -38,40 +39,35 @@ struct Streams {
 };
 
 struct Tile {
-  int number, row0, rows;
+  int number, part, row0, rows;
   bool edges, idle;
 };
 
 // A launch is made for more rows than a batch has: blocks with work come first, `parts` for each tile of nodes and then one for each of edges, so that they have the processors
 // for themselves. Each stream has a tile even without rows: it finishes sums.
 __device__ __forceinline__ Tile tile_of(const Batch& b, bool with_edges, int parts = 1) {
-  const int node_rows = b.control->nodes, edge_rows = b.control->edges, nodes = tiles_of(node_rows), past = (int)blockIdx.x - parts * nodes;
+  const int node_rows = b.control->nodes, edge_rows = b.control->edges, nodes = tiles_of(node_rows);
   Tile t;
-  t.edges = past >= 0;
-  t.number = t.edges ? past : blockIdx.x % nodes;
+  t.number = blockIdx.x;
+  for (t.part = 0; t.part < parts && t.number >= nodes; t.part++) t.number -= nodes;
+  t.edges = t.part == parts;
   t.rows = t.edges ? edge_rows : node_rows;
   t.row0 = t.number * ROWS;
-  t.idle = t.edges && (!with_edges || past >= tiles_of(edge_rows));
+  t.idle = t.edges && (!with_edges || t.number >= tiles_of(edge_rows));
   return t;
 }
 
 __device__ __forceinline__ const Half& half_of(const Streams& s, const Tile& t) { return t.edges ? s.edge : s.node; }
 
-// Writes the true rows of a tile in shared memory.
-template <int N>
-__device__ void store(const float* tile, float* to, int row0, int rows) {
-  for (int at = threadIdx.x; at < ROWS * N / 4; at += THREADS) {
-    const int r = at / (N / 4), p = at % (N / 4) * 4;
-    if (row0 + r < rows) *(float4*)(to + (size_t)(row0 + r) * N + p) = *(const float4*)(tile + r * PADDED(N) + p);
-  }
-}
-
-template <int N>
-__device__ void load(const float* from, float* tile, int row0, int rows) {
+// Writes the true rows of a tile, or of its first columns, into rows that are STRIDE apart.
+template <int STRIDE>
+__device__ void store(const float* tile, float* to, int row0, int rows, int width = D) {
+  const int p = share_place();
+  to += (size_t)row0 * STRIDE;
 #pragma unroll
-  for (int at = threadIdx.x; at < ROWS * N / 4; at += THREADS) {
-    const int r = at / (N / 4), p = at % (N / 4) * 4;
-    *(float4*)(tile + r * PADDED(N) + p) = row0 + r < rows ? *(const float4*)(from + (size_t)(row0 + r) * N + p) : make_float4(0.f, 0.f, 0.f, 0.f);
+  for (int i = 0; i < SHARES; i++) {
+    const int r = share_row(i);
+    if (row0 + r < rows && p < width) *(float4*)(to + r * STRIDE + p) = *(const float4*)(tile + r * PADDED(D) + p);
   }
 }
 
@@ -96,32 +92,28 @@ __device__ __forceinline__ auto joined(float* y) {
   };
 }
 
-// Queries, keys and values are PARTS jobs of their own.
-extern "C" __global__ void __launch_bounds__(THREADS) project(Batch b, Streams s) {
+// Queries, keys and values are PARTS jobs of their own, where there are edges as large as theirs.
+extern "C" __global__ void __launch_bounds__(THREADS, PLACES) project(Batch b, Streams s) {
   constexpr int N = 3 * D / PARTS;
+  static_assert(N == D || !EDGE, "edges have D columns");
   const Tile t = tile_of(b, s.with_edges, PARTS);
   if (t.idle) return;
-  const int part = t.edges ? 0 : blockIdx.x / tiles_of(t.rows);
   float* y = tiles_memory();
   const Half& h = half_of(s, t);
-  const bool train = b.control->train, first = part == 0;
-  const auto begin = [&] {
-    load_normalised(h.x, h.input, first && t.number == 0, t.row0, t.rows, train, y);
-    if (NORM == 2 && train && first) store<D>(y, h.normal_in, t.row0, t.rows);
-  };
-  if (t.edges) {
-    Weights<D, D> weights(h.projection.weight);
-    begin();
-    weights.product<D, D>(y, nothing_else(), [&](int r, int p, float2 v, float2) { put_row<D>(h.projected, t, r, p, v); });
-  } else {
-    // As many columns as the streams have lie together.
-    Weights<D, N> weights(h.projection.weight + part * N * WORDS_OF_COLUMN);
-    begin();
-    weights.product<D, N>(y, nothing_else(), [&](int r, int p, float2 v, float2) { put_row<3 * D>(h.projected + part * N, t, r, p, v); });
-  }
+  const int part = t.edges ? 0 : t.part;
+  // As many columns as the streams have lie together.
+  Weights<D, N> weights(h.projection.weight + part * N * WORDS_OF_COLUMN);
+  const bool train = b.control->train;
+  load_normalised(h.x, h.input, part == 0 && t.number == 0, t.row0, t.rows, train, y);
+  if (NORM == 2 && train && part == 0) store<D>(y, h.normal_in, t.row0, t.rows);
+  float* to = h.projected + (size_t)t.row0 * (t.edges ? D : 3 * D) + part * N;
+  const int stride = t.edges ? D : 3 * D, rows = t.rows - t.row0;
+  weights.product<D, N>(y, nothing_else(), [=](int r, int p, float2 v, float2) {
+    if (r < rows) *(float2*)(to + r * stride + p) = v;
+  });
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) join(Batch b, Streams s) {
+extern "C" __global__ void __launch_bounds__(THREADS, PLACES) join(Batch b, Streams s) {
   const Tile t = tile_of(b, s.with_edges);
   if (t.idle) return;
   const Half& h = half_of(s, t);
@@ -137,60 +129,96 @@ extern "C" __global__ void __launch_bounds__(THREADS) join(Batch b, Streams s) {
   add_statistics(h.norm1, y, t.number, t.row0, t.rows, b.control->train);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) feed(Batch b, Streams s) {
+// Hidden values come and go D columns at a time: a tile of all of them would leave room for fewer blocks.
+__device__ __forceinline__ int hidden_width(int from) { return HIDDEN % D == 0 ? D : min(D, HIDDEN - from); }
+static_assert(HIDDEN <= 2 * D, "a thread's hidden values are as many as bits of `passed`");
+
+extern "C" __global__ void __launch_bounds__(THREADS, PLACES) feed(Batch b, Streams s) {
   const Tile t = tile_of(b, s.with_edges);
   if (t.idle) return;
   const Half& h = half_of(s, t);
   float *y = tiles_memory(), *hidden = y + ROWS * PADDED(D);
+  __shared__ __align__(8) float first_bias[HIDDEN], second_bias[D];
+#pragma unroll 1
+  for (int p = threadIdx.x; p < HIDDEN; p += THREADS) copy_value(first_bias + p, h.first.bias + p);
+  if (threadIdx.x < D) copy_value(second_bias + threadIdx.x, h.second.bias + threadIdx.x);
   Weights<D, HIDDEN, HIDDEN, D> weights(h.first.weight, h.second.weight);
   const bool train = b.control->train, dropping = DROPOUT && train;
   load_normalised(h.middle, h.norm1, t.number == 0, t.row0, t.rows, train, y);
   if (NORM == 2 && train) store<D>(y, h.normal_middle, t.row0, t.rows);
   const u64 key = dropout_key(b.control, h.dropped_hidden);
-  weights.product<D, HIDDEN>(y, bias_of(h.first), [&](int r, int c, float2 v, float2 own) {
-    v = make_float2(fmaxf(v.x + own.x, 0.f), fmaxf(v.y + own.y, 0.f));
-    if (dropping) {
-      if (c < 2 * WIDTH) v.x *= kept(key, t.row0 + r, c, (2 * WIDTH + 3) / 4, s.threshold, s.scale);
-      if (c + 1 < 2 * WIDTH) v.y *= kept(key, t.row0 + r, c + 1, (2 * WIDTH + 3) / 4, s.threshold, s.scale);
+  Sums out = {};
+  u32 passed = 0;
+#pragma unroll 1
+  for (int from = 0; from < HIDDEN; from += D) {
+    const int width = hidden_width(from);
+    Sums sums = {};
+    weights.add(y, PADDED(D), D / STEP, width, sums, [] {});
+    u32 positive = 0;
+#pragma unroll
+    for (int i = 0; i < PAIRS; i++) {
+      const int r = pair_row(i), c = from + pair_column(i);
+      if (HIDDEN % D != 0 && c >= HIDDEN) continue;
+      const float2 bias = *(const float2*)(first_bias + c), sum = sums.pair(i);
+      float2 v = make_float2(fmaxf(sum.x + bias.x, 0.f), fmaxf(sum.y + bias.y, 0.f));
+      if (dropping) {
+        if (c < 2 * WIDTH) v.x *= kept(key, t.row0 + r, c, (2 * WIDTH + 3) / 4, s.threshold, s.scale);
+        if (c + 1 < 2 * WIDTH) v.y *= kept(key, t.row0 + r, c + 1, (2 * WIDTH + 3) / 4, s.threshold, s.scale);
+      }
+      *(float2*)(hidden + r * PADDED(D) + c - from) = v;
+      positive |= (v.x > 0.f ? 1u : 0u) << 2 * i | (v.y > 0.f ? 2u : 0u) << 2 * i;
     }
-    *(float2*)(hidden + r * PADDED(HIDDEN) + c) = v;
-  });
-  weights.product<HIDDEN, D>(hidden, bias_of(h.second), joined(y));
+    passed |= positive << (from > 0 ? 2 * PAIRS : 0);
+    weights.add(hidden, PADDED(D), width / STEP, D, out, [&] {
+      if (train) store<HIDDEN>(hidden, h.hidden + from, t.row0, t.rows, width);
+    });
+  }
+  if (train) h.passed[t.number * THREADS + threadIdx.x] = passed;
+  const auto join_row = joined(y);
+#pragma unroll
+  for (int i = 0; i < PAIRS; i++) join_row(pair_row(i), pair_column(i), out.pair(i), *(const float2*)(second_bias + pair_column(i)));
   __syncthreads();
   store<D>(y, h.out, t.row0, t.rows);
-  if (train) store<HIDDEN>(hidden, h.hidden, t.row0, t.rows);
   add_statistics(h.norm2, y, t.number, t.row0, t.rows, train);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) feed_backward(Batch b, Streams s) {
+extern "C" __global__ void __launch_bounds__(THREADS, PLACES) feed_backward(Batch b, Streams s) {
   const Tile t = tile_of(b, s.with_edges);
   if (t.idle) return;
   const Half& h = half_of(s, t);
   float *g = tiles_memory(), *wide = g + ROWS * PADDED(D);
   Weights<D, HIDDEN, HIDDEN, D> weights(h.second.transposed, h.first.transposed);
+  u32 passed = h.passed[t.number * THREADS + threadIdx.x];
   load_backward(h.norm2, h.dout, h.out, t.number, t.row0, t.rows, g, wide);
   store<D>(g, h.dout_raw, t.row0, t.rows);
   const float scale = DROPOUT ? s.scale : 1.f;
-  const auto hidden = [&](int r, int c) {
-    const size_t row = t.row0 + r;
-    return row < t.rows ? *(const float2*)(h.hidden + row * HIDDEN + c) : make_float2(0.f, 0.f);
-  };
-  weights.product<D, HIDDEN>(g, hidden, [&](int r, int c, float2 v, float2 on) {
-    v = make_float2(on.x > 0.f ? v.x * scale : 0.f, on.y > 0.f ? v.y * scale : 0.f);
-    *(float2*)(wide + r * PADDED(HIDDEN) + c) = v;
-  });
-  weights.product<HIDDEN, D>(wide, nothing_else(), [&](int r, int p, float2 v, float2) {
-    float2* own = (float2*)(g + r * PADDED(D) + p);
-    const float2 x = RESIDUAL ? *own : make_float2(0.f, 0.f);
+  Sums out = {};
+#pragma unroll 1
+  for (int from = 0; from < HIDDEN; from += D) {
+    const int width = hidden_width(from);
+    Sums sums = {};
+    weights.add(g, PADDED(D), D / STEP, width, sums, [] {});
+#pragma unroll
+    for (int i = 0; i < PAIRS; i++) {
+      const float2 v = sums.pair(i);
+      *(float2*)(wide + pair_row(i) * PADDED(D) + pair_column(i)) = make_float2(passed >> 2 * i & 1 ? v.x * scale : 0.f, passed >> 2 * i & 2 ? v.y * scale : 0.f);
+    }
+    passed >>= 2 * PAIRS;
+    weights.add(wide, PADDED(D), width / STEP, D, out, [&] { store<HIDDEN>(wide, h.dhidden + from, t.row0, t.rows, width); });
+  }
+  const Before before = NORM == 1 ? fetch_before(h.norm1, h.middle + (size_t)t.row0 * D, D, t.row0, t.rows) : Before();
+#pragma unroll
+  for (int i = 0; i < PAIRS; i++) {
+    float2* own = (float2*)(g + pair_row(i) * PADDED(D) + pair_column(i));
+    const float2 x = RESIDUAL ? *own : make_float2(0.f, 0.f), v = out.pair(i);
     *own = make_float2(v.x + x.x, v.y + x.y);
-  });
+  }
   __syncthreads();
   store<D>(g, h.dmiddle, t.row0, t.rows);
-  store<HIDDEN>(wide, h.dhidden, t.row0, t.rows);
-  if (NORM == 1) add_gradient_sums(h.norm1, g, h.middle + (size_t)t.row0 * D, D, t.number, t.row0, t.rows);
+  if (NORM == 1) add_gradient_sums(h.norm1, g, before, t.number, t.row0, t.rows);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) join_backward(Batch b, Streams s) {
+extern "C" __global__ void __launch_bounds__(THREADS, PLACES) join_backward(Batch b, Streams s) {
   const Tile t = tile_of(b, s.with_edges);
   if (t.idle) return;
   const Half& h = half_of(s, t);
@@ -224,34 +252,43 @@ extern "C" __global__ void __launch_bounds__(THREADS) join_backward(Batch b, Str
 }
 
 // Writes the gradient of the layer's normalised input into `dout`, which the layer below takes as that of its output.
-extern "C" __global__ void __launch_bounds__(THREADS) project_backward(Batch b, Streams s, int first) {
+extern "C" __global__ void __launch_bounds__(THREADS, PLACES) project_backward(Batch b, Streams s, int first) {
   const Tile t = tile_of(b, s.with_edges);
   if (t.idle) return;
   const Half& h = half_of(s, t);
-  float *out = tiles_memory(), *g = out + ROWS * PADDED(D);
+  // Gradients of queries, keys and values take turns in two tiles.
+  float *even = tiles_memory(), *out = even + ROWS * PADDED(D);
+  const int parts = t.edges ? 1 : 3;
+  fetch_later(h.dprojected, t.row0, t.rows, even, parts * D);
+  if (!t.edges) fetch_later(h.dprojected + D, t.row0, t.rows, out, 3 * D);
+  constexpr int TURN = (D / STEP + CHUNK - 1) / CHUNK;
+  Weights<3 * D, D> weights(h.projection.transposed, nullptr, parts * TURN);
   // What the residual and the head bring.
-  const auto others = [&](int r, int p) {
-    const size_t row = t.row0 + r;
+  float2 others[PAIRS];
+#pragma unroll
+  for (int i = 0; i < PAIRS; i++) {
+    const size_t row = t.row0 + pair_row(i);
     const float2 zero = make_float2(0.f, 0.f);
-    if (row >= t.rows) return zero;
-    const float2 x = RESIDUAL && h.dmiddle_raw ? *(const float2*)(h.dmiddle_raw + row * D + p) : zero;
-    const float2 y = h.jump ? *(const float2*)(h.jump + row * h.jump_stride + p) : zero;
-    return make_float2(x.x + y.x, x.y + y.y);
-  };
-  const auto add = [&](int r, int p, float2 v, float2 other) {
-    v = make_float2(v.x + other.x, v.y + other.y);
-    *(float2*)(out + r * PADDED(D) + p) = v;
-  };
-  if (t.edges) {
-    Weights<D, D> weights(h.projection.transposed);
-    load<D>(h.dprojected, g, t.row0, t.rows);
-    weights.product<D, D>(g, others, add);
-  } else {
-    Weights<3 * D, D> weights(h.projection.transposed);
-    load<3 * D>(h.dprojected, g, t.row0, t.rows);
-    weights.product<3 * D, D>(g, others, add);
+    const float2 x = RESIDUAL && h.dmiddle_raw && row < t.rows ? *(const float2*)(h.dmiddle_raw + row * D + pair_column(i)) : zero;
+    const float2 y = h.jump && row < t.rows ? *(const float2*)(h.jump + row * h.jump_stride + pair_column(i)) : zero;
+    others[i] = make_float2(x.x + y.x, x.y + y.y);
+  }
+  Sums sums = {};
+#pragma unroll 1
+  for (int part = 0; part < parts; part++) {
+    // The third part is sent after the first, with the chunk that is STAGES - 1 ahead.
+    if (part == 2 && TURN < STAGES - 1) wait_for_all_copies();
+    weights.add(part == 1 ? out : even, PADDED(D), D / STEP, D, sums, [&] {
+      if (part == 1) fetch_later(h.dprojected + 2 * D, t.row0, t.rows, even, 3 * D);
+    });
+  }
+  const Before before = NORM == 1 && !first ? fetch_before(h.input, h.x + (size_t)t.row0 * D, D, t.row0, t.rows) : Before();
+#pragma unroll
+  for (int i = 0; i < PAIRS; i++) {
+    const float2 v = sums.pair(i);
+    *(float2*)(out + pair_row(i) * PADDED(D) + pair_column(i)) = make_float2(v.x + others[i].x, v.y + others[i].y);
   }
   __syncthreads();
   store<D>(out, h.dout, t.row0, t.rows);
-  if (NORM == 1 && !first) add_gradient_sums(h.input, out, h.x + (size_t)t.row0 * D, D, t.number, t.row0, t.rows);
+  if (NORM == 1 && !first) add_gradient_sums(h.input, out, before, t.number, t.row0, t.rows);
 }

@@ -418,6 +418,15 @@ extern "C" __global__ void __launch_bounds__(128) message_out(Batch b, Message m
 
 __device__ __forceinline__ const MessageHalf& half_of(const Message& m, const Tile& t) { return t.edges ? m.edge : m.node; }
 
+template <int N>
+__device__ void load(const float* from, float* tile, int row0, int rows) {
+#pragma unroll
+  for (int at = threadIdx.x; at < ROWS * N / 4; at += THREADS) {
+    const int r = at / (N / 4), p = at % (N / 4) * 4;
+    *(float4*)(tile + r * PADDED(N) + p) = row0 + r < rows ? *(const float4*)(from + (size_t)(row0 + r) * N + p) : make_float4(0.f, 0.f, 0.f, 0.f);
+  }
+}
+
 // Scale and shift of a layer's normalisation.
 __device__ __forceinline__ const float* normal_of(const Batch& b, const Message& m, const Tile& t) {
   __shared__ __align__(16) float found[2 * D];
@@ -431,8 +440,8 @@ __device__ __forceinline__ void activate(const Batch& b, const Message& m, const
   Share out = normalised(x, h.norm, normal, t.row0, t.rows, y);
   const u64 key = dropout_key(b.control, h.dropped);
 #pragma unroll
-  for (int i = 0; i < 2; i++) {
-    const int r = share_row(i), p = share_place(i), row = t.row0 + r;
+  for (int i = 0; i < SHARES; i++) {
+    const int r = share_row(i), p = share_place(), row = t.row0 + r;
     float4& v = out.v[i];
 #pragma unroll
     for (int j = 0; j < 4; j++) {
@@ -460,8 +469,8 @@ __device__ void activate_backward(const Batch& b, const Message& m, const Tile& 
   const Share normal = normalised(x, h.norm, h.norm.stats + 2 * D, t.row0, t.rows, y);
   const u64 key = dropout_key(b.control, h.dropped);
 #pragma unroll
-  for (int i = 0; i < 2; i++) {
-    const int r = share_row(i), p = share_place(i), row = t.row0 + r;
+  for (int i = 0; i < SHARES; i++) {
+    const int r = share_row(i), p = share_place(), row = t.row0 + r;
     if (row >= t.rows) continue;
     float4* from = (float4*)(g + r * PADDED(D) + p);
     float4 v = *from;
@@ -476,7 +485,7 @@ __device__ void activate_backward(const Batch& b, const Message& m, const Tile& 
     *from = x.v[i];
   }
   __syncthreads();
-  if (NORM == 1) add_gradient_sums(h.norm, y, g, PADDED(D), t.number, t.row0, t.rows);
+  if (NORM == 1) add_gradient_sums(h.norm, y, fetch_before(h.norm, g, PADDED(D), t.row0, t.rows), t.number, t.row0, t.rows);
 }
 
 // Adds a product to a tile.
@@ -552,8 +561,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, EDGE_TILES) message_gate(B
   Weights<D, D> weights(h.linear.weight);
   // What both ends bring; the product comes on top.
 #pragma unroll
-  for (int i = 0; i < 2; i++) {
-    const int edge = t.row0 + share_row(i), p = share_place(i);
+  for (int i = 0; i < SHARES; i++) {
+    const int edge = t.row0 + share_row(i), p = share_place();
     float4 ends = *(const float4*)(h.linear.bias + p);
     if (edge < t.rows) {
       ends = sum_of(ends, *(const float4*)(term_row(m.node.projected, b.source[edge], 2) + p));

@@ -6,22 +6,37 @@
 // Layer: g = gamma * dy; dx = (g - mean(g) - x^ * mean(g * x^)) / deviation, a row's statistics computed again rather than kept.
 
 #define STAT(n) (site.stats + (n) * D)
-#define SLICES (THREADS / D)
+#define SLICES (2 * THREADS / D)
 
-__device__ __forceinline__ float2* sum_slices() {
-  // One for all uses: an array inside the template would be one per use.
-  __shared__ float2 slices[THREADS];
-  return slices;
+__device__ __forceinline__ float4 sum_of(float4 x, float4 y) { return make_float4(x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w); }
+
+// Adds up what threads have summed, in the order of their items: both sums of one channel, both of its neighbour.
+__device__ __forceinline__ void add_slices(float4 sum, float2* sums) {
+  // One for all uses: an array inside a template would be one per use.
+  __shared__ float4 slices[THREADS];
+  slices[threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.x < D) {
+    const float2* own = (const float2*)slices + threadIdx.x;
+    float2 all = own[0];
+#pragma unroll
+    for (int s = 1; s < SLICES; s++) {
+      all.x += own[s * D].x;
+      all.y += own[s * D].y;
+    }
+    sums[threadIdx.x] = all;
+  }
+  __syncthreads();
 }
 
-// Two sums over `count` items of something per channel, value(item, channel, what get(item, channel) brought), in a fixed order, by the whole block. To be read by all after the
-// call. What is got for AT_ONCE items is under way together: a thread's share of a tile's rows.
-#define AT_ONCE 8
+// Two sums over `count` items of something per channel, in a fixed order, by the whole block, to be read by all after the call. A thread takes two neighbouring channels:
+// value(item, channel, what get(item, channel) brought) are both sums of the first and both of the second. What is got for AT_ONCE items is under way together: a thread's share of a
+// tile's rows.
+#define AT_ONCE (4 * PIECES)
 template <class G, class F>
 __device__ __forceinline__ void sum_items(int count, float2* sums, G get, F value) {
-  float2* slices = sum_slices();
-  const int p = threadIdx.x % D, slice = threadIdx.x / D;
-  float2 sum = make_float2(0.f, 0.f);
+  const int p = threadIdx.x % (D / 2) * 2, slice = threadIdx.x / (D / 2);
+  float4 sum = make_float4(0.f, 0.f, 0.f, 0.f);
 #pragma unroll 1
   for (int first = slice; first < count; first += AT_ONCE * SLICES) {
     decltype(get(0, 0)) got[AT_ONCE];
@@ -30,24 +45,9 @@ __device__ __forceinline__ void sum_items(int count, float2* sums, G get, F valu
       if (first + i * SLICES < count) got[i] = get(first + i * SLICES, p);
 #pragma unroll
     for (int i = 0; i < AT_ONCE; i++)
-      if (first + i * SLICES < count) {
-        const float2 v = value(first + i * SLICES, p, got[i]);
-        sum.x += v.x;
-        sum.y += v.y;
-      }
+      if (first + i * SLICES < count) sum = sum_of(sum, value(first + i * SLICES, p, got[i]));
   }
-  slices[threadIdx.x] = sum;
-  __syncthreads();
-  if (slice == 0) {
-#pragma unroll
-    for (int s = 1; s < SLICES; s++) {
-      const float2 v = slices[s * D + p];
-      sum.x += v.x;
-      sum.y += v.y;
-    }
-    sums[p] = sum;
-  }
-  __syncthreads();
+  add_slices(sum, sums);
 }
 
 // Partial results of a stream's tiles, or of groups of them where those are made.
@@ -55,9 +55,11 @@ struct Items {
   const float* at;  // [count, 2, D]
   int count, size;  // rows of an item; the last has fewer
 
-  __device__ __forceinline__ float2 get(int i, int p) const {
+  // Both of two neighbouring channels.
+  __device__ __forceinline__ float4 get(int i, int p) const {
     const float* item = at + (size_t)i * 2 * D + p;
-    return make_float2(__ldcg(item), __ldcg(item + D));
+    const float2 one = __ldcg((const float2*)item), two = __ldcg((const float2*)(item + D));
+    return make_float4(one.x, two.x, one.y, two.y);
   }
 };
 
@@ -70,10 +72,11 @@ __device__ __forceinline__ Items items_of(const Site& site, const float* partial
 // Mean, and sum of squared deviations from it, over all items. Deviations are taken from the first item's mean, which is near the common one, so nothing cancels.
 __device__ __forceinline__ void merge_moments(Items items, int rows, float2* moments) {
   const float pivot = items.at[threadIdx.x % D], size = items.size, rest = rows - (items.count - 1) * items.size;
+  const float2 pivots = *(const float2*)(items.at + threadIdx.x % (D / 2) * 2);
   const auto get = [&](int i, int p) { return items.get(i, p); };
-  sum_items(items.count, moments, get, [&](int i, int p, float2 item) {
-    const float n = i + 1 < items.count ? size : rest, off = item.x - pivot;
-    return make_float2(n * off, item.y + n * off * off);
+  sum_items(items.count, moments, get, [&](int i, int, float4 item) {
+    const float n = i + 1 < items.count ? size : rest, one = item.x - pivots.x, two = item.z - pivots.y;
+    return make_float4(n * one, item.y + n * one * one, n * two, item.w + n * two * two);
   });
   if (threadIdx.x < D) {
     const float2 sums = moments[threadIdx.x];
@@ -85,7 +88,7 @@ __device__ __forceinline__ void merge_moments(Items items, int rows, float2* mom
 
 __device__ __forceinline__ void merge_sums(Items items, float2* sums) {
   const auto get = [&](int i, int p) { return items.get(i, p); };
-  sum_items(items.count, sums, get, [](int, int, float2 item) { return item; });
+  sum_items(items.count, sums, get, [](int, int, float4 item) { return item; });
 }
 
 // A normalisation's scale and shift, into `found` (shared, 2 * D); `settle`: for later kernels too, and the running statistics with them.
@@ -139,7 +142,7 @@ __device__ void merge_means(const Site& site, int rows, bool settle, float2* mea
 }
 
 // In training, blocks (group, stream): merges a group of tiles, the last block also the groups; `back`: sums of gradients.
-extern "C" __global__ void __launch_bounds__(THREADS) merge_group(Batch b, Site node, Site edge, int back) {
+extern "C" __global__ void __launch_bounds__(THREADS, PLACES) merge_group(Batch b, Site node, Site edge, int back) {
   const Site& site = blockIdx.y == 0 ? node : edge;
   const int rows = site.edges ? b.control->edges : b.control->nodes, tiles = tiles_of(rows), first = blockIdx.x * site.group;
   if (site.group == 1 || first >= tiles) return;
@@ -193,7 +196,7 @@ extern "C" __global__ void use_running(const Site* sites) {
 }
 
 // Gradients of gamma and beta, out of what the tiles left. A block per normalisation.
-extern "C" __global__ void __launch_bounds__(THREADS) settle_gradients(Batch b, const Site* sites) {
+extern "C" __global__ void __launch_bounds__(THREADS, PLACES) settle_gradients(Batch b, const Site* sites) {
   const Site site = sites[blockIdx.x];
   __shared__ float2 sums[D];
   merge_sums(items_of(site, site.sums, site.edges ? b.control->edges : b.control->nodes), sums);
@@ -217,20 +220,22 @@ __device__ __forceinline__ float2 row_statistics(const float* row) {
 }
 
 // A thread's share of a tile's rows, on their way from device memory; rows from `rows` on are 0.
+#define SHARES (2 * PIECES)
 struct Share {
-  float4 v[2];
+  float4 v[SHARES];
 };
 
 // The place of a share's i-th four values.
-__device__ __forceinline__ int share_row(int i) { return (threadIdx.x + i * THREADS) / (D / 4); }
-__device__ __forceinline__ int share_place(int i) { return (threadIdx.x + i * THREADS) % (D / 4) * 4; }
+#define SHARE_ROWS (ROWS / SHARES)
+__device__ __forceinline__ int share_row(int i) { return threadIdx.x / (D / 4) + i * SHARE_ROWS; }
+__device__ __forceinline__ int share_place() { return threadIdx.x % (D / 4) * 4; }
 
 __device__ __forceinline__ Share fetch(const float* x, int row0, int rows) {
   Share s;
 #pragma unroll
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < SHARES; i++) {
     const size_t row = row0 + share_row(i);
-    s.v[i] = row < rows ? *(const float4*)(x + row * D + share_place(i)) : make_float4(0.f, 0.f, 0.f, 0.f);
+    s.v[i] = row < rows ? *(const float4*)(x + row * D + share_place()) : make_float4(0.f, 0.f, 0.f, 0.f);
   }
   return s;
 }
@@ -239,21 +244,19 @@ __device__ __forceinline__ Share fetch(const float* x, int row0, int rows) {
 __device__ __forceinline__ Share from_tile(const float* tile) {
   Share s;
 #pragma unroll
-  for (int i = 0; i < 2; i++) s.v[i] = *(const float4*)(tile + share_row(i) * PADDED(D) + share_place(i));
+  for (int i = 0; i < SHARES; i++) s.v[i] = *(const float4*)(tile + share_row(i) * PADDED(D) + share_place());
   return s;
 }
 
-// Begins to copy a thread's share of rows into a tile; rows from `rows` on are 0, and all without `x`.
-__device__ __forceinline__ void fetch_later(const float* x, int row0, int rows, float* tile) {
+// Begins to copy a thread's share of rows, `stride` apart, into a tile; rows from `rows` on are 0, and all without `x`.
+__device__ __forceinline__ void fetch_later(const float* x, int row0, int rows, float* tile, int stride = D) {
 #pragma unroll
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < SHARES; i++) {
     const int row = row0 + share_row(i);
     const bool real = x && row < rows;
-    copy_or_zero(tile + share_row(i) * PADDED(D) + share_place(i), x + (real ? (size_t)row * D + share_place(i) : 0), real);
+    copy_or_zero(tile + share_row(i) * PADDED(D) + share_place(), x + (real ? (size_t)row * stride + share_place() : 0), real);
   }
 }
-
-__device__ __forceinline__ float4 sum_of(float4 x, float4 y) { return make_float4(x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w); }
 
 // Four neighbouring values, normalised over the batch.
 __device__ __forceinline__ float4 scaled(float4 v, const float* normal, int p) {
@@ -264,8 +267,8 @@ __device__ __forceinline__ float4 scaled(float4 v, const float* normal, int p) {
 // Puts fetched rows into a tile, normalised by `site` unless it is empty, `normal` being its scale and shift.
 __device__ void put_normalised(const Share& x, const Site& site, const float* normal, int row0, int rows, float* tile) {
 #pragma unroll
-  for (int i = 0; i < 2; i++) {
-    const int r = share_row(i), p = share_place(i);
+  for (int i = 0; i < SHARES; i++) {
+    const int r = share_row(i), p = share_place();
     const bool normal_here = NORM == 1 && site.stats && row0 + r < rows;
     *(float4*)(tile + r * PADDED(D) + p) = normal_here ? scaled(x.v[i], normal, p) : x.v[i];
   }
@@ -287,8 +290,8 @@ __device__ Share normalised(Share x, const Site& site, const float* normal, int 
     return from_tile(tile);
   }
 #pragma unroll
-  for (int i = 0; i < 2; i++)
-    if (NORM == 1 && site.stats) x.v[i] = scaled(x.v[i], normal, share_place(i));
+  for (int i = 0; i < SHARES; i++)
+    if (NORM == 1 && site.stats) x.v[i] = scaled(x.v[i], normal, share_place());
   return x;
 }
 
@@ -308,10 +311,11 @@ __device__ void add_statistics(const Site& site, const float* tile, int tile_num
   __shared__ float2 sums[D];
   const int count = max(0, min(ROWS, rows - row0));
   const float pivot = tile[threadIdx.x % D];
-  const auto get = [&](int r, int p) { return tile[r * PADDED(D) + p]; };
-  sum_items(count, sums, get, [&](int, int, float v) {
-    const float off = v - pivot;
-    return make_float2(off, off * off);
+  const float2 pivots = *(const float2*)(tile + threadIdx.x % (D / 2) * 2);
+  const auto get = [&](int r, int p) { return *(const float2*)(tile + r * PADDED(D) + p); };
+  sum_items(count, sums, get, [&](int, int, float2 v) {
+    const float one = v.x - pivots.x, two = v.y - pivots.y;
+    return make_float4(one, one * one, two, two * two);
   });
   float* own = site.moments + (size_t)tile_number * 2 * D;
   if (threadIdx.x < D) {
@@ -322,16 +326,35 @@ __device__ void add_statistics(const Site& site, const float* tile, int tile_num
   }
 }
 
-// Leaves a tile's sums of dy and dy * x^. `tile` holds dy, `x` its rows before normalisation, `pitch` apart.
-__device__ void add_gradient_sums(const Site& site, const float* tile, const float* x, int pitch, int tile_number, int row0, int rows) {
+// What the sums of a tile's gradients need besides them: a thread's share of its rows before normalisation, and the statistics.
+struct Before {
+  float2 x[AT_ONCE], mean, inverse;
+};
+
+__device__ __forceinline__ Before fetch_before(const Site& site, const float* x, int pitch, int row0, int rows) {
+  const int p = threadIdx.x % (D / 2) * 2, slice = threadIdx.x / (D / 2);
+  Before before;
+  before.mean = *(const float2*)(STAT(0) + p);
+  before.inverse = *(const float2*)(STAT(1) + p);
+#pragma unroll
+  for (int i = 0; i < AT_ONCE; i++)
+    if (row0 + slice + i * SLICES < rows) before.x[i] = *(const float2*)(x + (slice + i * SLICES) * pitch + p);
+  return before;
+}
+
+// Leaves a tile's sums of dy and dy * x^; the tile holds dy.
+__device__ __forceinline__ void add_gradient_sums(const Site& site, const float* tile, const Before& before, int tile_number, int row0, int rows) {
+  static_assert(AT_ONCE * SLICES == ROWS, "a share is all that a thread has of a tile");
   __shared__ float2 sums[D];
-  const int p = threadIdx.x % D;
-  const float mean = STAT(0)[p], inverse = STAT(1)[p];
-  const auto get = [&](int r, int p) { return x[r * pitch + p]; };
-  sum_items(max(0, min(ROWS, rows - row0)), sums, get, [&](int r, int p, float x) {
-    const float dy = tile[r * PADDED(D) + p];
-    return make_float2(dy, dy * (x - mean) * inverse);
-  });
+  const int p = threadIdx.x % (D / 2) * 2, slice = threadIdx.x / (D / 2);
+  float4 sum = make_float4(0.f, 0.f, 0.f, 0.f);
+#pragma unroll
+  for (int i = 0; i < AT_ONCE; i++)
+    if (row0 + slice + i * SLICES < rows) {
+      const float2 dy = *(const float2*)(tile + (slice + i * SLICES) * PADDED(D) + p), x = before.x[i];
+      sum = sum_of(sum, make_float4(dy.x, dy.x * (x.x - before.mean.x) * before.inverse.x, dy.y, dy.y * (x.y - before.mean.y) * before.inverse.y));
+    }
+  add_slices(sum, sums);
   float* own = site.sums + (size_t)tile_number * 2 * D;
   if (threadIdx.x < D) {
     own[threadIdx.x] = sums[threadIdx.x].x;
@@ -350,8 +373,8 @@ __device__ void load_backward(const Site& site, const float* dy, const float* x,
   wait_for_all_copies();
   const Share g = from_tile(tile), before = NORM != 0 ? from_tile(other) : Share();
 #pragma unroll
-  for (int i = 0; i < 2; i++) {
-    const int r = share_row(i), p = share_place(i);
+  for (int i = 0; i < SHARES; i++) {
+    const int r = share_row(i), p = share_place();
     float4 v = g.v[i];
     if (NORM == 1 && row0 + r < rows) {
       const float4 mean = *(const float4*)(settled + p), inverse = *(const float4*)(settled + D + p), scale = *(const float4*)(settled + 2 * D + p), b = before.v[i];
@@ -373,8 +396,11 @@ __device__ void load_backward(const Site& site, const float* dy, const float* x,
       if (lane == 0) inverses[r] = s.y;
     }
     __syncthreads();
-    const auto get = [&](int r, int p) { return make_float2(tile[r * PADDED(D) + p], other[r * PADDED(D) + p]); };
-    sum_items(max(0, min(ROWS, rows - row0)), means, get, [](int, int, float2 v) { return make_float2(v.x, v.x * v.y); });
+    const auto get = [&](int r, int p) { return *(const float2*)(tile + r * PADDED(D) + p); };
+    sum_items(max(0, min(ROWS, rows - row0)), means, get, [&](int r, int p, float2 dy) {
+      const float2 x = *(const float2*)(other + r * PADDED(D) + p);
+      return make_float4(dy.x, dy.x * x.x, dy.y, dy.y * x.y);
+    });
     float* own = site.sums + (size_t)tile_number * 2 * D;
     if (threadIdx.x < D) {
       own[threadIdx.x] = means[threadIdx.x].x;

@@ -5,14 +5,15 @@
 // Adds the chunks up, in order, and finds the norm of the whole gradient; a loss or norm that is not finite is latched with its batch.
 extern "C" __global__ void gather_gradients(Batch b, const float* chunks, int count, size_t stride, int size, float* gradient, double* partial, u32* ticket) {
   Control* control = b.control;
-  const int at = blockIdx.x * blockDim.x + threadIdx.x;
+  static_assert(PARAMETERS % 4 == 0, "a thread takes four entries");
+  const int at = (blockIdx.x * blockDim.x + threadIdx.x) * 4;
   double square = 0.0;
   if (at < size) {
-    float sum = 0.f;
+    float4 sum = make_float4(0.f, 0.f, 0.f, 0.f);
 #pragma unroll 8
-    for (int c = 0; c < count; c++) sum += chunks[c * stride + at];
-    gradient[at] = sum;
-    square = (double)sum * sum;
+    for (int c = 0; c < count; c++) sum = sum_of(sum, *(const float4*)(chunks + c * stride + at));
+    *(float4*)(gradient + at) = sum;
+    square = (double)sum.x * sum.x + (double)sum.y * sum.y + (double)sum.z * sum.z + (double)sum.w * sum.w;
   }
   __shared__ double sums[256];
   sums[threadIdx.x] = square;
@@ -36,6 +37,9 @@ extern "C" __global__ void gather_gradients(Batch b, const float* chunks, int co
     if (control->bad_batch < 0 && !(isfinite(control->norm) && isfinite(control->loss))) control->bad_batch = control->current;
     if (control->bad_batch < 0) control->steps += 1;
   }
+  __syncthreads();
+  if (threadIdx.x == 0) control->rate = (float)(control->lr / (1.0 - pow((double)control->beta1, (double)control->steps)));
+  if (threadIdx.x == 32) control->spread = (float)(1.0 / (1.0 - pow((double)control->beta2, (double)control->steps)));
 }
 
 // Copies of an entry for products, forward and backward, at given places; the first place is none for entries that no packed product reads.
@@ -64,9 +68,6 @@ __device__ __forceinline__ void copy_out(float value, int at, void* forward, voi
 extern "C" __global__ void adam(Batch b, int size, int idle_from, int idle_to, const float* gradient, float* first, float* second, float* values, void* forward, void* backward, const uint2* places) {
   const Control* control = b.control;
   const int at = blockIdx.x * blockDim.x + threadIdx.x;
-  __shared__ float corrections[2];
-  if (threadIdx.x < 2) corrections[threadIdx.x] = (float)(1.0 - pow((double)(threadIdx.x == 0 ? control->beta1 : control->beta2), (double)control->steps));
-  __syncthreads();
   if (at >= size || control->bad_batch >= 0 || (at >= idle_from && at < idle_to)) return;
   const float scale = control->clip > 0.f ? fminf(1.f, (float)(control->clip / (control->norm + 1e-6))) : 1.f;
   const float value = values[at], beta1 = control->beta1, beta2 = control->beta2, lr = control->lr;
@@ -75,7 +76,7 @@ extern "C" __global__ void adam(Batch b, int size, int idle_from, int idle_to, c
   first[at] = m;
   second[at] = v;
   const float kept = control->decoupled ? value * (1.f - lr * control->weight_decay) : value;
-  const float next = kept - lr / corrections[0] * (m / (sqrtf(v / corrections[1]) + control->adam_epsilon));
+  const float next = kept - control->rate * (m / (sqrtf(v * control->spread) + control->adam_epsilon));
   values[at] = next;
   copy_out(next, at, forward, backward, places);
 }

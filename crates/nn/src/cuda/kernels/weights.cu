@@ -7,11 +7,13 @@ struct Job {
   float* bias;      // or null
   Site site;
   int k, n, rows;   // rows: 0 nodes, 1 edges, 2 those of the head
-  int first;        // number of the first unit
+  int chunks;       // into which its rows are divided
+  int first;        // number of the first block
 };
 
+#define MOST_JOBS 8
 struct Jobs {
-  const Job* list;
+  Job list[MOST_JOBS];  // by value: blocks need not wait for memory to know what to do
   int count;
   size_t stride;    // between chunks
 };
@@ -20,18 +22,25 @@ struct Jobs {
 #define AHEAD 4              // sets of rows that are under way together
 #define SIDE (UNIT + 8)      // of a row in shared memory: no two lanes of a fragment meet in a bank
 #define UNIT_THREADS (UNIT * UNIT / 16)
-#define UNIT_BLOCKS (KIND == 3 && UNIT <= 80 ? 2 : 1)  // of a processor at least, which bounds registers: beside tiles of edges
+#define UNIT_BLOCKS (KIND == 3 && UNIT <= 80 ? 2 : UNIT <= 64 && TERMS == 1 ? 3 : 1)  // of a processor at least, which bounds registers
 
-// Block (unit, chunk): UNIT x UNIT entries of one matrix. While one set of rows is multiplied, the next ones are on their way.
-extern "C" __global__ void __launch_bounds__(UNIT_THREADS, UNIT_BLOCKS) weigh_gradients(Batch b, Jobs jobs) {
+// Neighbours, at once.
+template <int COUNT>
+__device__ __forceinline__ void take(float* to, const float* from) {
+  if (COUNT == 4) *(float4*)to = *(const float4*)from;
+  else if (COUNT == 2) *(float2*)to = *(const float2*)from;
+  else *to = *from;
+}
+
+// A block takes UNIT x UNIT entries of one matrix over one chunk. While one set of rows is multiplied, the next ones are on their way.
+extern "C" __global__ void __launch_bounds__(UNIT_THREADS, UNIT_BLOCKS) weigh_gradients(Batch b, const __grid_constant__ Jobs jobs) {
   int number = 0;
   while (number + 1 < jobs.count && (int)blockIdx.x >= jobs.list[number + 1].first) number++;
   const Job& job = jobs.list[number];
-  const Site site = job.site;
-  const int across = (job.n + UNIT - 1) / UNIT, unit = blockIdx.x - job.first;
-  const int k0 = unit / across * UNIT, n0 = unit % across * UNIT, chunk = blockIdx.y;
+  const int across = (job.n + UNIT - 1) / UNIT, unit = (blockIdx.x - job.first) / job.chunks, chunk = (blockIdx.x - job.first) % job.chunks;
+  const int k0 = unit / across * UNIT, n0 = unit % across * UNIT;
   const int rows = job.rows == 0 ? b.control->nodes : job.rows == 1 ? b.control->edges : b.control->rows;
-  const int per = ((rows + gridDim.y - 1) / gridDim.y + DEPTH - 1) / DEPTH * DEPTH;
+  const int per = ((rows + job.chunks - 1) / job.chunks + DEPTH - 1) / DEPTH * DEPTH;
   const int from = min(rows, chunk * per), to = min(rows, from + per);
   const int K = job.k, N = job.n;
   // A thread always copies the same four columns: UNIT / 4 rows are as many copies as there are threads.
@@ -55,21 +64,23 @@ extern "C" __global__ void __launch_bounds__(UNIT_THREADS, UNIT_BLOCKS) weigh_gr
   };
 #pragma unroll 1
   for (int i = 0; i < AHEAD - 1; i++) send(i);
-  // Pieces of 16 x 8: a warp takes HIGH rows of them, or a part of those, and every HIGH-th step along the rows of a set.
+  // A warp takes HIGH times EACH pieces of 16 x 8, and every HIGH-th step along the rows of a set. Which channels are rows and columns of a piece is free: a lane's are neighbours,
+  // 2 * HIGH on the left and RUN on the right, so that it takes them at once.
   constexpr int HIGH = UNIT % 32 == 0 ? 2 : 1, TALL = UNIT / 16 / HIGH, WIDE = UNIT / 8, WARPS = UNIT_THREADS / 32;
-  constexpr int SHARE = WARPS / HIGH / TALL > 0 ? WARPS / HIGH / TALL : 1, EACH = (WIDE + SHARE - 1) / SHARE;
+  constexpr int SHARE = WARPS / HIGH / TALL > 0 ? WARPS / HIGH / TALL : 1, EACH = WIDE / SHARE, RUN = EACH % 4 == 0 ? 4 : EACH % 2 == 0 ? 2 : 1;
+  static_assert(WIDE % SHARE == 0, "every warp has as many pieces");
   float sum[HIGH][EACH][4] = {}, column = 0.f;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, own = warp % (TALL * SHARE), part = warp / (TALL * SHARE);
-  const int ki = own / SHARE * 16 * HIGH, ni = own % SHARE * EACH * 8;
+  const int ki = own / SHARE * 16 * HIGH + lane / 4 * 2 * HIGH, ni = own % SHARE * EACH * 8;
   const bool working = part < HIGH, biased = k0 == 0 && job.bias;
-  // Columns of `a` that a lane meets. Rows past the end become the shift, times a gradient of zero.
-  const bool normal = NORM == 1 && site.stats;
+  // Of the channels on the left. Rows past the end become the shift, times a gradient of zero.
+  const float* stats = NORM == 1 ? job.site.stats : nullptr;
   float scale[2 * HIGH], shift[2 * HIGH];
 #pragma unroll
   for (int i = 0; i < 2 * HIGH; i++) {
-    const int k = k0 + ki + lane / 4 + 8 * i;
-    scale[i] = normal && k < K ? STAT(2)[k] : 1.f;
-    shift[i] = normal && k < K ? STAT(3)[k] : 0.f;
+    const int k = k0 + ki + i;
+    scale[i] = stats && k < K ? stats[2 * D + k] : 1.f;
+    shift[i] = stats && k < K ? stats[3 * D + k] : 0.f;
   }
   int stage = 0;
 #pragma unroll 1
@@ -85,21 +96,27 @@ extern "C" __global__ void __launch_bounds__(UNIT_THREADS, UNIT_BLOCKS) weigh_gr
         if (DEPTH % (UNIT_THREADS / UNIT) == 0 || r + threadIdx.x / UNIT < DEPTH) column += gs[(r + threadIdx.x / UNIT) * SIDE + threadIdx.x % UNIT];
     if (working) {
       as += part * STEP * SIDE + ki;
-      gs += part * STEP * SIDE + ni;
+      gs += part * STEP * SIDE + ni + lane / 4 * RUN;
 #pragma unroll
       for (int r = 0; r < DEPTH; r += HIGH * STEP) {
+        float x[LANE_STEPS][2 * HIGH], y[LANE_STEPS][EACH];
+#pragma unroll
+        for (int q = 0; q < LANE_STEPS; q++) {
+          const int row = (r + lane_step(q)) * SIDE;
+          take<2 * HIGH>(x[q], as + row);
+#pragma unroll
+          for (int i = 0; i < EACH; i += RUN) take<RUN>(y[q] + i, gs + row + i * 8);
+        }
         u32 left[HIGH][TERMS][4];
 #pragma unroll
-        for (int h = 0; h < HIGH; h++)
-          load_left(left[h], [&](int m, int kk) { return as[(r + kk) * SIDE + h * 16 + m] * scale[2 * h + m / 8] + shift[2 * h + m / 8]; });
+        for (int h = 0; h < HIGH; h++) load_left(left[h], [&](int m, int q) { return x[q][2 * h + m] * scale[2 * h + m] + shift[2 * h + m]; });
 #pragma unroll
-        for (int i = 0; i < EACH; i++)
-          if (WIDE % EACH == 0 || ni + i * 8 < UNIT) {
-            u32 right[TERMS][2];
-            load_right(right, [&](int kk, int j) { return gs[(r + kk) * SIDE + i * 8 + j]; });
+        for (int i = 0; i < EACH; i++) {
+          u32 right[TERMS][2];
+          load_right(right, [&](int q) { return y[q][i]; });
 #pragma unroll
-            for (int h = 0; h < HIGH; h++) multiply_all(sum[h][i], left[h], right);
-          }
+          for (int h = 0; h < HIGH; h++) multiply_all(sum[h][i], left[h], right);
+        }
       }
     }
   }
@@ -117,15 +134,26 @@ extern "C" __global__ void __launch_bounds__(UNIT_THREADS, UNIT_BLOCKS) weigh_gr
       if (part == 0) sum[i / 4 / EACH][i / 4 % EACH][i % 4] += others[i * TALL * SHARE * 32];
   }
   float* weight = job.weight + chunk * jobs.stride;
-  const int g = lane / 4, t = lane % 4 * 2;
   if (part == 0)
 #pragma unroll
-    for (int at = 0; at < HIGH * EACH; at++) {
-      const int h = at / EACH, i = at % EACH, k = k0 + ki + h * 16 + g, n = n0 + ni + i * 8 + t;
-      if ((WIDE % EACH == 0 || ni + i * 8 < UNIT) && n < N) {
-        if (k < K) *(float2*)(weight + (size_t)k * N + n) = make_float2(sum[h][i][0], sum[h][i][1]);
-        if (k + 8 < K) *(float2*)(weight + (size_t)(k + 8) * N + n) = make_float2(sum[h][i][2], sum[h][i][3]);
-      }
+    for (int at = 0; at < 2 * HIGH; at++) {
+      const int k = k0 + ki + at;
+      float* row = weight + (size_t)k * N;
+#pragma unroll
+      for (int i = 0; i < EACH; i += RUN)
+        if (RUN == 1) {
+          const int n = n0 + ni + i * 8 + lane % 4 * 2;
+          const float(&v)[4] = sum[at / 2][i];
+          if (k < K && n < N) *(float2*)(row + n) = make_float2(v[at % 2 * 2], v[at % 2 * 2 + 1]);
+        } else
+#pragma unroll
+          for (int e = 0; e < 2; e++) {
+            const int n = n0 + ni + i * 8 + (lane % 4 * 2 + e) * RUN;
+            float v[RUN];
+#pragma unroll
+            for (int j = 0; j < RUN; j++) v[j] = sum[at / 2][i + j][at % 2 * 2 + e];
+            if (k < K && n < N) take<RUN>(row + n, v);
+          }
     }
   if (biased) {
     // Every thread has some of a column's rows.

@@ -65,7 +65,7 @@ impl Launches {
         let (lower, first) = (below.copied().unwrap_or_default(), i32::from(below.is_none()));
         let measured = train && self.network.norm == Norm::Batch;
         if self.projects_first() {
-            launch!(stream, program, "message_project", grid, threads, shared.join, b.batch, m, lower, first)?;
+            launch!(stream, program, "message_project", grid, threads, shared.pair, b.batch, m, lower, first)?;
             if self.network.kind == LayerKind::Gated {
                 launch!(stream, program, "message_gate", self.gates(), threads, shared.gate, b.batch, m, lower, first)?;
             }
@@ -75,7 +75,7 @@ impl Launches {
             }
         } else {
             launch!(stream, program, "message_forward", nodes, (128, 1, 1), 0, b.batch, m)?;
-            launch!(stream, program, "message_project", grid, threads, shared.join, b.batch, m, lower, first)?;
+            launch!(stream, program, "message_project", grid, threads, shared.pair, b.batch, m, lower, first)?;
         }
         if measured { self.merge(b, [m.node.norm, m.edge.norm], false) } else { Ok(()) }
     }
@@ -142,7 +142,7 @@ impl Launches {
             let by_tiles = edges && !self.edge_by_edge();
             let (tiles, mut grid) = (self.of(m, by_tiles), self.grid(by_tiles));
             grid.0 += u32::from(self.edge_by_edge());
-            launch!(stream, program, "message_unnormalise", grid, threads, shared.join, b.batch, tiles)?;
+            launch!(stream, program, "message_unnormalise", grid, threads, shared.pair, b.batch, tiles)?;
             launch!(stream, program, "message_into", nodes, (128, 1, 1), 0, b.batch, m)?;
             launch!(stream, program, "message_out", nodes, (128, 1, 1), 0, b.batch, m)?;
         }
@@ -174,7 +174,7 @@ impl Launches {
             "message_activate_backward",
             grid,
             threads,
-            shared.join,
+            shared.pair,
             b.batch,
             m,
             dsource,
