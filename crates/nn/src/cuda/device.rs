@@ -16,7 +16,7 @@ pub enum Precision {
     /// f32: on tensor cores, every factor as a sum of two rounded numbers.
     #[default]
     F32,
-    /// Factors rounded to 10 bits of mantissa, on tensor cores.
+    /// Factors of 10 bits of mantissa, on tensor cores: weights rounded to the nearest, what they are multiplied with to one of its two neighbours, at most 2/3 of their distance away.
     Tf32,
     /// Factors rounded to bf16, on tensor cores.
     Bf16,
