@@ -60,13 +60,58 @@ fn lines_that_are_no_graph_are_noted_and_the_others_stay() {
 }
 
 #[test]
+fn graphs_with_other_columns_than_the_model_are_noted() {
+    let lines = [
+        r#"{"node_feat": [[1, 2]], "edge_index": [[0], [0]], "edge_attr": [[1]]}"#,
+        r#"{"node_feat": [[1]], "edge_index": [[0], [0]], "edge_attr": [[2]]}"#,
+        r#"{"node_feat": [[1]], "edge_index": [[0], [0]]}"#,
+        r#"{"num_nodes": 1, "edge_index": [[0], [0]], "edge_attr": [[1]]}"#,
+        r#"{"node_feat": [[1]], "edge_index": [[], []]}"#,
+        r#"{"node_feat": [[1]], "node_multi_hot": [[1]], "edge_index": [[], []]}"#,
+        r#"{"node_feat": [[1]], "edge_index": [[0], [0]], "edge_attr_float": [[0.5, 1.5]]}"#,
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), "g.jsonl", &lines.join("\n"));
+    let Readable { dataset, unusable } = read_leniently(&path, &expected()).unwrap();
+    let reasons: Vec<_> = unusable.iter().map(|(&graph, reason)| (graph, reason.as_str())).collect();
+    let expected_reasons = [
+        (0, "column `node_feat`: rows of 2 values, the model takes 1"),
+        (2, "column `edge_attr`: the key is missing, and the model needs it"),
+        (3, "column `node_feat`: the key is missing, and the model needs it"),
+        (5, "column `node_multi_hot`: the model takes no such lists"),
+        (6, "column `edge_attr_float`: rows of 2 values, the model takes 1"),
+    ];
+    assert_eq!(reasons, expected_reasons);
+    let graphs = dataset.graphs();
+    assert_eq!(graphs.len(), 7);
+    assert_eq!(graphs.graph(1).edge().categorical, [2]);
+    // Without edges there is nothing to say about them.
+    assert_eq!((graphs.graph(4).node().categorical, graphs.graph(4).num_edges()), (&[1][..], 0));
+}
+
+#[test]
+fn a_schema_of_the_file_tells_its_columns() {
+    let lines = [
+        r#"{"graph_transformer": {"format_version": 1, "schema": {"node": {"categorical": [{"name": "a", "size": 3}, {"name": "b", "size": 3}]}, "edge": {}}}, "node_feat": [[1, 2]], "edge_index": [[], []]}"#,
+        r#"{"node_feat": [[1]], "edge_index": [[], []]}"#,
+        r#"{"node_feat": [[2, 1]], "edge_index": [[], []]}"#,
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), "g.jsonl", &lines.join("\n"));
+    let Readable { dataset, unusable } = read_leniently(&path, &expected()).unwrap();
+    assert_eq!(unusable.keys().copied().collect::<Vec<_>>(), [1]);
+    assert_eq!(dataset.graphs().graph(2).node().categorical, [2, 1]);
+}
+
+#[test]
 fn problems_of_the_whole_file_stay_errors() {
     let folder = tempfile::tempdir().unwrap();
-    let wide =
-        "{\"node_feat\": [[1]], \"edge_index\": [[], []]}\n{\"node_feat\": [[1, 2]], \"edge_index\": [[], []]}\n";
     let complaint = |path: &Path| read_leniently(path, &expected()).unwrap_err().to_string();
+    // No graph is one for the model, and they do not go together.
+    let wide =
+        "{\"node_feat\": [[1, 2]], \"edge_index\": [[], []]}\n{\"node_feat\": [[1, 2, 3]], \"edge_index\": [[], []]}\n";
     let text = complaint(&file(folder.path(), "wide.jsonl", wide));
-    assert!(text.ends_with("graph 1, column `node_feat`: rows of 2 values, earlier graphs have 1"), "{text}");
+    assert!(text.ends_with("graph 1, column `node_feat`: rows of 3 values, earlier graphs have 2"), "{text}");
     assert!(complaint(&folder.path().join("none.jsonl")).contains("none.jsonl: "));
     assert!(complaint(&file(folder.path(), "half.parquet", "PAR1")).contains("not a readable Parquet file"));
 }

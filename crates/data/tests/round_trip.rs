@@ -88,6 +88,24 @@ fn zinc_survives_every_format_with_its_smiles() {
 }
 
 #[test]
+fn graphs_without_edges_may_leave_their_features_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("g.jsonl");
+    let lines = [
+        r#"{"node_feat": [[1]], "edge_index": [[], []]}"#,
+        r#"{"node_feat": [[2]], "edge_index": [[0], [0]], "edge_attr": [[3]], "edge_multi_hot": [[1, 4]]}"#,
+        r#"{"node_feat": [[0]], "edge_index": [[], []]}"#,
+        r#"{"node_feat": [[1]], "edge_index": [[0], [0]], "edge_attr": [[1]], "edge_multi_hot": [[]]}"#,
+    ];
+    std::fs::write(&path, lines.join("\n")).unwrap();
+    let dataset = read(&path).unwrap();
+    let graphs = dataset.graphs();
+    let edges: Vec<_> = (0..4).map(|graph| graphs.graph(graph).edge().categorical).collect();
+    assert_eq!(edges, [&[][..], &[3], &[], &[1]]);
+    assert_eq!(graphs.graph(1).edge().multi_hot.unwrap().indices, [1, 4]);
+}
+
+#[test]
 fn carried_columns_of_every_kind_survive() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("in.jsonl");

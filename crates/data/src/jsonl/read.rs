@@ -27,11 +27,26 @@ use crate::target_staging::TargetStaging;
 
 /// Reads a data set from JSON lines.
 pub(crate) fn read(path: &Path, mut lenient: Option<&mut Lenient>) -> Result<Dataset> {
+    let mut staging = Staging::default();
+    stage(path, &mut staging, lenient.as_deref_mut(), true)?;
+    if let Some(lenient) = lenient.as_deref_mut()
+        && staging.misfits > 0
+        && staging.skipped == staging.sizes.len()
+    {
+        // No graph has the model's columns: that is the matter of the file.
+        lenient.unusable.clear();
+        staging = Staging::default();
+        stage(path, &mut staging, Some(lenient), false)?;
+    }
+    staging.finish(path, lenient)
+}
+
+/// Reads all lines. To a lenient reader a graph `by_columns` that are not the model's is unusable.
+fn stage(path: &Path, staging: &mut Staging, mut lenient: Option<&mut Lenient>, by_columns: bool) -> Result<()> {
     let file = File::open(path).map_err(|e| DataError::io(path, e))?;
     let mut lines = BufReader::with_capacity(1 << 18, file);
     let mut line = Vec::new();
     let mut record = Record { passes_over_labels: lenient.is_some(), ..Record::default() };
-    let mut staging = Staging::default();
     let mut number = 0;
     loop {
         line.clear();
@@ -57,7 +72,13 @@ pub(crate) fn read(path: &Path, mut lenient: Option<&mut Lenient>) -> Result<Dat
                 let schema = record.schema.take();
                 let alone = |record: &mut Record| Staging::default().push(record, path);
                 let reason = |e: DataError| e.of_graph().unwrap_or_else(|| e.to_string());
-                if let Err(reason) = parsed.and_then(|()| alone(&mut record).map_err(reason)) {
+                let mut usable = parsed.and_then(|()| alone(&mut record).map_err(reason));
+                if by_columns && usable.is_ok() && schema.is_none() {
+                    let stated = staging.schema.as_ref().unwrap_or(&lenient.expected).layout();
+                    usable = record.fits(&stated);
+                    staging.misfits += usize::from(usable.is_err());
+                }
+                if let Err(reason) = usable {
                     lenient.unusable.insert(staging.skip(), reason);
                     continue;
                 }
@@ -66,7 +87,7 @@ pub(crate) fn read(path: &Path, mut lenient: Option<&mut Lenient>) -> Result<Dat
         }
         staging.push(&mut record, path)?;
     }
-    staging.finish(path, lenient)
+    Ok(())
 }
 
 /// The message without serde's "at line 1": every record is a line.
@@ -102,7 +123,33 @@ struct FeatureRecord {
     words: JsonRows,
 }
 
+/// Keys of features: numbers, real numbers, lists.
+type Names = [&'static str; 3];
+const NODE_NAMES: Names = [c::NODE_FEAT, c::NODE_FEAT_FLOAT, c::NODE_MULTI_HOT];
+const EDGE_NAMES: Names = [c::EDGE_ATTR, c::EDGE_ATTR_FLOAT, c::EDGE_MULTI_HOT];
+
 impl FeatureRecord {
+    fn fits(&self, layout: &FeatureLayout, rows: usize, names: Names) -> Result<(), String> {
+        if rows == 0 {
+            return Ok(());
+        }
+        let width = |rows: &JsonRows| rows.lengths.first().copied().unwrap_or(0);
+        let (width, known) = (width(&self.numbers) + width(&self.floats), layout.categorical + layout.continuous);
+        let name = names[usize::from(self.floats.present && !self.numbers.present)];
+        match (width, known) {
+            (0, 1..) => return Err(format!("column `{name}`: the key is missing, and the model needs it")),
+            _ if width != known => {
+                return Err(format!("column `{name}`: rows of {width} values, the model takes {known}"));
+            }
+            _ => {}
+        }
+        match (self.words.present, layout.multi_hot) {
+            (false, true) => Err(format!("column `{}`: the key is missing, and the model needs it", names[2])),
+            (true, false) => Err(format!("column `{}`: the model takes no such lists", names[2])),
+            _ => Ok(()),
+        }
+    }
+
     fn clear(&mut self) {
         self.numbers.clear();
         self.floats.clear();
@@ -122,6 +169,30 @@ impl Record {
         self.splits = Default::default();
         self.schema = None;
         self.extras.clear();
+    }
+
+    /// Whether a graph has the columns of a layout; what it has no rows of, it may lack.
+    ///
+    /// # Errors
+    /// The column that it lacks, or that has another width.
+    fn fits(&self, layout: &Layout) -> Result<(), String> {
+        self.node.fits(&layout.node, self.node_count()?, NODE_NAMES)?;
+        self.edge.fits(&layout.edge, self.edge_index.lengths.first().copied().unwrap_or(0), EDGE_NAMES)
+    }
+
+    /// Stated, or else the number of feature rows.
+    fn node_count(&self) -> Result<usize, String> {
+        let stated = &self.num_nodes;
+        if stated.present {
+            return match stated.values[..] {
+                [value] if stated.depth == 0 && value.fract() == 0.0 || value.is_nan() => node_count(value),
+                _ => Err("it should be one integer".into()),
+            };
+        }
+        let FeatureRecord { numbers, floats, words } = &self.node;
+        let rows = [numbers, floats, words].into_iter().find(|rows| rows.present);
+        rows.map(|rows| rows.lengths.len())
+            .ok_or_else(|| "the key is missing, and so are features of nodes to count".into())
     }
 
     fn rows(&mut self, key: &str) -> Option<&mut JsonRows> {
@@ -190,8 +261,9 @@ impl<'de> Visitor<'de> for &mut Record {
 #[derive(Default)]
 struct Staging {
     sizes: Vec<(usize, usize)>,
-    /// How many of them were passed over.
+    /// How many of them were passed over, and how many because of their columns.
     skipped: usize,
+    misfits: usize,
     src: Vec<u32>,
     dst: Vec<u32>,
     node: FeatureStaging,
@@ -215,17 +287,15 @@ impl Staging {
             }
             self.schema = Some(StoredSchema::parse(&stored.to_string(), path)?.schema);
         }
-        let nodes = self.node_count(record).map_err(|m| wrong(c::NUM_NODES, m))?;
+        let nodes = record.node_count().map_err(|m| wrong(c::NUM_NODES, m))?;
         let edges = self.push_edges(&record.edge_index).map_err(|m| wrong(c::EDGE_INDEX, m))?;
         if !record.node.numbers.present && !record.node.floats.present && !record.node.words.present {
             check_unbacked(nodes, edges).map_err(|m| wrong(c::NUM_NODES, m))?;
         }
         self.sizes.push((nodes, edges));
         let earlier = graph - self.skipped;
-        let names = [c::NODE_FEAT, c::NODE_FEAT_FLOAT, c::NODE_MULTI_HOT];
-        self.node.push(&record.node, nodes, earlier, names).map_err(|(column, m)| wrong(column, m))?;
-        let names = [c::EDGE_ATTR, c::EDGE_ATTR_FLOAT, c::EDGE_MULTI_HOT];
-        self.edge.push(&record.edge, edges, earlier, names).map_err(|(column, m)| wrong(column, m))?;
+        self.node.push(&record.node, nodes, NODE_NAMES).map_err(|(column, m)| wrong(column, m))?;
+        self.edge.push(&record.edge, edges, EDGE_NAMES).map_err(|(column, m)| wrong(column, m))?;
         self.push_targets(&record.y).map_err(|m| wrong(c::Y, m))?;
         self.push_splits(record, graph, nodes, edges).map_err(|(column, m)| wrong(column, m))?;
         push_coordinates(&mut self.lap_pe, &record.lap_pe, earlier, nodes).map_err(|m| wrong(c::LAP_PE, m))?;
@@ -254,21 +324,6 @@ impl Staging {
         self.targets.push_missing();
         self.skipped += 1;
         self.sizes.len() - 1
-    }
-
-    /// Stated, or else the number of feature rows.
-    fn node_count(&self, record: &Record) -> Result<usize, String> {
-        let stated = &record.num_nodes;
-        if stated.present {
-            return match stated.values[..] {
-                [value] if stated.depth == 0 && value.fract() == 0.0 || value.is_nan() => node_count(value),
-                _ => Err("it should be one integer".into()),
-            };
-        }
-        let FeatureRecord { numbers, floats, words } = &record.node;
-        let rows = [numbers, floats, words].into_iter().find(|rows| rows.present);
-        rows.map(|rows| rows.lengths.len())
-            .ok_or_else(|| "the key is missing, and so are features of nodes to count".into())
     }
 
     fn push_edges(&mut self, rows: &JsonRows) -> Result<usize, String> {
@@ -445,12 +500,18 @@ struct NumberStaging {
 }
 
 impl NumberStaging {
-    fn push(&mut self, rows: &JsonRows, count: usize, earlier: usize) -> Result<(), String> {
-        if rows.present != self.present && earlier > 0 {
-            let there = if rows.present { "here, but not in" } else { "missing, but present in" };
-            return Err(format!("the key is {there} earlier graphs"));
+    /// Rows of a graph; one that has none may lack the key. `earlier`: whether some graph before had rows.
+    fn push(&mut self, rows: &JsonRows, count: usize, earlier: bool) -> Result<(), String> {
+        if count == 0 && !rows.present {
+            return Ok(());
         }
-        self.present = rows.present;
+        if count > 0 {
+            if rows.present != self.present && earlier {
+                let there = if rows.present { "here, but not in" } else { "missing, but present in" };
+                return Err(format!("the key is {there} earlier graphs"));
+            }
+            self.present = rows.present;
+        }
         if !rows.present {
             return Ok(());
         }
@@ -477,17 +538,16 @@ impl NumberStaging {
 }
 
 impl FeatureStaging {
-    fn push(
-        &mut self,
-        record: &FeatureRecord,
-        count: usize,
-        earlier: usize,
-        names: [&'static str; 3],
-    ) -> Result<(), (&'static str, String)> {
+    fn push(&mut self, record: &FeatureRecord, count: usize, names: Names) -> Result<(), (&'static str, String)> {
+        let rows = self.ends.last().copied().unwrap_or(0);
+        let earlier = rows > 0;
         self.numbers.push(&record.numbers, count, earlier).map_err(|m| (names[0], m))?;
         self.floats.push(&record.floats, count, earlier).map_err(|m| (names[1], m))?;
-        self.ends.push(self.ends.last().copied().unwrap_or(0) + count);
-        let words = expect_key(&mut self.words, &record.words, earlier).map_err(|m| (names[2], m))?;
+        self.ends.push(rows + count);
+        if count == 0 && !record.words.present {
+            return Ok(());
+        }
+        let words = expect_key(&mut self.words, &record.words, usize::from(earlier)).map_err(|m| (names[2], m))?;
         let Some((offsets, indices)) = words else { return Ok(()) };
         if record.words.lengths.len() != count {
             return Err((names[2], format!("{} lists, expected {count}", record.words.lengths.len())));
