@@ -467,6 +467,9 @@ fn benchmarks_refuse_data_of_another_shape_and_sizes_that_are_none() {
     for line in ["bench --layers 0", "bench --set large --nodes 0", "bench --set large --nodes 5000000000"] {
         assert!(place.refused(line).contains("invalid value"), "{line}");
     }
+    for (line, name) in [("bench --nodes 10", "nodes"), ("bench --set zinc --edge-features", "edge-features")] {
+        assert_eq!(place.refused(line).trim(), format!("error: --{name} is about the large graph: --set large"));
+    }
 }
 
 #[test]

@@ -130,6 +130,25 @@ fn predicted_numbers_have_the_error_that_eval_reports() {
     place.write("plain.jsonl", &lines(&plain));
     place.done("predict run/model.safetensors --data plain.jsonl --out q.jsonl");
     assert_eq!(jsonl(&place.path("q.jsonl")), rows);
+    let complaint = place.refused("predict run/model.safetensors --best --data plain.jsonl --out r.jsonl");
+    assert!(
+        complaint.contains("--best is about the models of a run; run/model.safetensors is one model"),
+        "{complaint}"
+    );
+    // A graph with other columns has a reason, and is in nobody's way.
+    let mut odd = plain.clone();
+    odd[1] = without(&odd[1], &["node_feat", "edge_attr"]);
+    odd[1]["num_nodes"] = Value::from(1);
+    odd[1]["edge_index"] = json!([[], []]);
+    place.write("odd.jsonl", &lines(&odd));
+    place.done("predict run --data odd.jsonl --out odd-rows.jsonl");
+    let told = jsonl(&place.path("odd-rows.jsonl"));
+    assert!(
+        told[1]["reason"].as_str().unwrap().contains("the key is missing, and the model needs it"),
+        "{:?}",
+        told[1]
+    );
+    assert!(told[0] == rows[0] && told[2..] == rows[2..]);
     // The best model is another one.
     place.done("predict run --best --data plain.jsonl --out best.jsonl");
     assert!(eval(&place, "run --best --split test") == exact || jsonl(&place.path("best.jsonl")) != rows);

@@ -114,6 +114,7 @@ impl Arguments {
 
 /// The model of a run directory or file.
 pub fn open(path: &Path, best: bool) -> Result<(ModelHeader, Engine<f32>)> {
+    ensure!(!best || path.is_dir(), "--best is about the models of a run; {} is one model", path.display());
     let file = match path.is_dir() {
         true => path.join(if best { "best.safetensors" } else { "model.safetensors" }),
         false => path.to_owned(),

@@ -7,7 +7,7 @@ mod sets;
 
 use std::path::PathBuf;
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 use clap::{Args, ValueEnum};
 use gt_graph::{GraphBatch, GraphStore, Level, TargetKind};
 use gt_models::config::{Columns, DataShape, TargetShape};
@@ -34,12 +34,12 @@ pub struct Arguments {
     /// Number of layers instead of the configuration's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_000))]
     layers: Option<u16>,
-    /// Nodes of the large graph
-    #[arg(long, default_value_t = 200_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
-    nodes: u32,
-    /// Directed edges of the large graph
-    #[arg(long, default_value_t = 2_000_000, value_name = "N")]
-    edges: u32,
+    /// Nodes of the large graph [default: 200000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
+    nodes: Option<u32>,
+    /// Directed edges of the large graph [default: 2000000]
+    #[arg(long, value_name = "N")]
+    edges: Option<u32>,
     /// Let the large graph's edges carry features
     #[arg(long)]
     edge_features: bool,
@@ -125,6 +125,11 @@ impl Arguments {
             ensure!(self.graph != Some(GraphKind::Full), "the large graph is sparse");
             return self.measure(device, Set::Large, GraphKind::Sparse, self.large()?);
         }
+        let of_large =
+            [("nodes", self.nodes.is_some()), ("edges", self.edges.is_some()), ("edge-features", self.edge_features)];
+        if let Some((name, _)) = of_large.into_iter().find(|&(_, given)| given) {
+            bail!("--{name} is about the large graph: --set large");
+        }
         for (set, published) in [
             (Set::Zinc, PublishedSet::Zinc),
             (Set::Pattern, PublishedSet::Pattern),
@@ -175,7 +180,7 @@ impl Arguments {
             target: TargetShape { level: Level::Node, kind: TargetKind::Class, columns: vec![4] },
         };
         let network = config.network(&shape)?;
-        let (nodes, edges) = (self.nodes as usize, self.edges as usize);
+        let (nodes, edges) = (self.nodes.unwrap_or(200_000) as usize, self.edges.unwrap_or(2_000_000) as usize);
         gt_train::ensure_memory(&network, nodes, edges)?;
         let store = random_graph(nodes, edges, self.edge_features)?;
         Ok(Job { network, loss: config.loss(&shape)?, store, size: 1, graphs: 1 })
