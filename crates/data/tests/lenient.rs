@@ -111,6 +111,12 @@ fn problems_of_the_whole_file_stay_errors() {
     let wide =
         "{\"node_feat\": [[1, 2]], \"edge_index\": [[], []]}\n{\"node_feat\": [[1, 2, 3]], \"edge_index\": [[], []]}\n";
     let text = complaint(&file(folder.path(), "wide.jsonl", wide));
+    // Nor does a graph without edges speak for the edges of the others.
+    let edgeless = "{\"node_feat\": [[1]], \"edge_index\": [[], []]}\n";
+    let edges = "{\"node_feat\": [[1]], \"edge_index\": [[0], [0]], \"edge_attr\": [[1, 2]]}\n";
+    let path = file(folder.path(), "edges.jsonl", &(edgeless.to_owned() + edges));
+    let Readable { dataset, unusable } = read_leniently(&path, &expected()).unwrap();
+    assert_eq!((unusable.len(), dataset.schema().edge.categorical.len()), (0, 2));
     assert!(text.ends_with("graph 1, column `node_feat`: rows of 3 values, earlier graphs have 2"), "{text}");
     assert!(complaint(&folder.path().join("none.jsonl")).contains("none.jsonl: "));
     assert!(complaint(&file(folder.path(), "half.parquet", "PAR1")).contains("not a readable Parquet file"));

@@ -30,10 +30,9 @@ pub(crate) fn read(path: &Path, mut lenient: Option<&mut Lenient>) -> Result<Dat
     let mut staging = Staging::default();
     stage(path, &mut staging, lenient.as_deref_mut(), true)?;
     if let Some(lenient) = lenient.as_deref_mut()
-        && staging.misfits > 0
-        && staging.skipped == staging.sizes.len()
+        && staging.columns.iter().any(|seen| seen.others && !seen.expected)
     {
-        // No graph has the model's columns: that is the matter of the file.
+        // No graph has the model's columns of nodes, or of edges: that is the matter of the file.
         lenient.unusable.clear();
         staging = Staging::default();
         stage(path, &mut staging, Some(lenient), false)?;
@@ -75,8 +74,7 @@ fn stage(path: &Path, staging: &mut Staging, mut lenient: Option<&mut Lenient>, 
                 let mut usable = parsed.and_then(|()| alone(&mut record).map_err(reason));
                 if by_columns && usable.is_ok() && schema.is_none() {
                     let stated = staging.schema.as_ref().unwrap_or(&lenient.expected).layout();
-                    usable = record.fits(&stated);
-                    staging.misfits += usize::from(usable.is_err());
+                    usable = record.fits(&stated, &mut staging.columns);
                 }
                 if let Err(reason) = usable {
                     lenient.unusable.insert(staging.skip(), reason);
@@ -129,10 +127,7 @@ const NODE_NAMES: Names = [c::NODE_FEAT, c::NODE_FEAT_FLOAT, c::NODE_MULTI_HOT];
 const EDGE_NAMES: Names = [c::EDGE_ATTR, c::EDGE_ATTR_FLOAT, c::EDGE_MULTI_HOT];
 
 impl FeatureRecord {
-    fn fits(&self, layout: &FeatureLayout, rows: usize, names: Names) -> Result<(), String> {
-        if rows == 0 {
-            return Ok(());
-        }
+    fn fits(&self, layout: &FeatureLayout, names: Names) -> Result<(), String> {
         let width = |rows: &JsonRows| rows.lengths.first().copied().unwrap_or(0);
         let (width, known) = (width(&self.numbers) + width(&self.floats), layout.categorical + layout.continuous);
         let name = names[usize::from(self.floats.present && !self.numbers.present)];
@@ -175,9 +170,20 @@ impl Record {
     ///
     /// # Errors
     /// The column that it lacks, or that has another width.
-    fn fits(&self, layout: &Layout) -> Result<(), String> {
-        self.node.fits(&layout.node, self.node_count()?, NODE_NAMES)?;
-        self.edge.fits(&layout.edge, self.edge_index.lengths.first().copied().unwrap_or(0), EDGE_NAMES)
+    fn fits(&self, layout: &Layout, seen: &mut [Columns; 2]) -> Result<(), String> {
+        let edges = self.edge_index.lengths.first().copied().unwrap_or(0);
+        let levels =
+            [(&self.node, &layout.node, self.node_count()?, NODE_NAMES), (&self.edge, &layout.edge, edges, EDGE_NAMES)];
+        let mut result = Ok(());
+        for ((features, layout, rows, names), seen) in levels.into_iter().zip(seen) {
+            if rows > 0 {
+                let fits = features.fits(layout, names);
+                seen.expected |= fits.is_ok();
+                seen.others |= fits.is_err();
+                result = result.and(fits);
+            }
+        }
+        result
     }
 
     /// Stated, or else the number of feature rows.
@@ -257,13 +263,21 @@ impl<'de> Visitor<'de> for &mut Record {
     }
 }
 
+/// Whether some rows had the columns that were expected, and some had others.
+#[derive(Default)]
+struct Columns {
+    expected: bool,
+    others: bool,
+}
+
 /// Everything read so far, with numbers still undecided.
 #[derive(Default)]
 struct Staging {
     sizes: Vec<(usize, usize)>,
-    /// How many of them were passed over, and how many because of their columns.
+    /// How many of them were passed over.
     skipped: usize,
-    misfits: usize,
+    /// Columns that a lenient reader has seen: of nodes, of edges.
+    columns: [Columns; 2],
     src: Vec<u32>,
     dst: Vec<u32>,
     node: FeatureStaging,
