@@ -4,7 +4,7 @@ use std::path::Path;
 
 use arrow_array::ArrayRef;
 use gt_graph::encoding::Encodings;
-use gt_graph::{GraphStore, Level};
+use gt_graph::{FeatureLayout, GraphStore, Level};
 
 use crate::error::{DataError, Result};
 use crate::known;
@@ -82,22 +82,33 @@ impl Dataset {
     /// # Errors
     /// If the schema's columns are not those of the graphs, or a value is beyond its vocabulary.
     pub fn new(mut schema: Schema, graphs: GraphStore) -> Result<Self> {
-        if schema.layout() != *graphs.layout() {
-            return Err(DataError::Request(format!(
-                "the schema names other columns than the graphs have: {:?} against {:?}",
-                schema.layout(),
-                graphs.layout()
-            )));
+        let (stated, found) = (schema.layout(), graphs.layout());
+        for (level, stated, found) in
+            [(Level::Node, &stated.node, &found.node), (Level::Edge, &stated.edge, &found.edge)]
+        {
+            let list = |layout: &FeatureLayout| {
+                let words = if layout.multi_hot { " and lists of indices" } else { "" };
+                format!("{} categorical and {} continuous columns{words}", layout.categorical, layout.continuous)
+            };
+            if stated != found {
+                let (stated, found) = (list(stated), list(found));
+                return Err(DataError::Request(format!(
+                    "of {level}s the schema names {stated}, the graphs have {found}"
+                )));
+            }
+        }
+        if stated.target != found.target {
+            return Err(DataError::Request("the schema names other targets than the graphs have".into()));
         }
         schema.cover(&graphs).map_err(DataError::Request)?;
         Ok(Self { schema, graphs, split: None, extras: Vec::new() })
     }
 
-    /// As [`Dataset::new`], for a reader: errors name the file, and data sets known by their content get their
+    /// As [`Dataset::new`], for a reader, with the schema that is stated or else default names: errors name the file, and data sets known by their content get their
     /// published vocabularies where the file does not state any.
     pub(crate) fn from_file(
         path: &Path,
-        schema: Option<Schema>,
+        schema: Result<Schema, Schema>,
         mut graphs: GraphStore,
         split: Option<Splits>,
         extras: Vec<Extra>,
@@ -106,10 +117,9 @@ impl Dataset {
             return Err(DataError::file(path, "there is no graph in it"));
         }
         graphs.shrink_to_fit();
-        let schema = schema.unwrap_or_else(|| {
-            let mut schema = Schema::unnamed(graphs.layout());
-            known::complete(&mut schema, &graphs);
-            schema
+        let schema = schema.unwrap_or_else(|mut unnamed| {
+            known::complete(&mut unnamed, &graphs);
+            unnamed
         });
         let mut dataset = Self::new(schema, graphs).map_err(|e| DataError::file(path, e.to_string()))?;
         if let Some(split) = split {

@@ -51,28 +51,47 @@ impl FeatureSchema {
         categorical.chain(self.continuous.iter().map(String::as_str)).chain(multi_hot)
     }
 
-    /// Default names for a number of columns: `prefix` for a single one, else `prefix0`, `prefix1`, …
+    /// Default names for a number of columns, continuous ones last.
     pub(crate) fn unnamed(layout: &FeatureLayout, prefix: &str) -> Self {
-        let alone = layout.categorical + layout.continuous == 1;
-        let name = |i: usize| if alone { prefix.to_owned() } else { format!("{prefix}{i}") };
+        let columns = layout.categorical + layout.continuous;
+        Self::by_position((0..columns).map(|at| at >= layout.categorical), layout.multi_hot, prefix)
+    }
+
+    /// Default names for columns that are continuous or not: `prefix` for a single one, else `prefix0`, `prefix1`, …
+    pub(crate) fn by_position(real: impl Iterator<Item = bool>, multi_hot: bool, prefix: &str) -> Self {
+        let real: Vec<bool> = real.collect();
+        let name = |at: usize| if real.len() == 1 { prefix.to_owned() } else { format!("{prefix}{at}") };
+        let of_kind = |kind: bool| (0..real.len()).filter(|&at| real[at] == kind).map(name).collect::<Vec<_>>();
+        let vocabulary = |name: String| Vocabulary { name, size: 0 };
         Self {
-            categorical: (0..layout.categorical).map(|i| Vocabulary { name: name(i), size: 0 }).collect(),
-            continuous: (0..layout.continuous).map(|i| name(layout.categorical + i)).collect(),
-            multi_hot: layout.multi_hot.then(|| Vocabulary { name: format!("{prefix}_multi_hot"), size: 0 }),
+            categorical: of_kind(false).into_iter().map(vocabulary).collect(),
+            continuous: of_kind(true),
+            multi_hot: multi_hot.then(|| vocabulary(format!("{prefix}_multi_hot"))),
         }
     }
 
-    /// Enlarges each vocabulary to the values that occur; says which column was declared too small.
-    fn cover(&mut self, seen: (Vec<usize>, usize)) -> Result<(), String> {
+    /// Enlarges each vocabulary to the values that occur; says which column was declared too small, and for which graph.
+    fn cover(&mut self, graphs: &GraphStore, level: Level) -> Result<(), String> {
+        let seen = graphs.vocabularies(level);
+        let width = self.categorical.len();
         let columns = self.categorical.iter_mut().zip(seen.0).chain(self.multi_hot.iter_mut().map(|v| (v, seen.1)));
-        for (vocabulary, seen) in columns {
+        for (column, (vocabulary, seen)) in columns.enumerate() {
             if vocabulary.size == 0 {
                 vocabulary.size = seen.max(1);
             } else if seen > vocabulary.size {
                 let Vocabulary { name, size } = vocabulary;
+                let beyond = |value: &&u32| **value as usize >= *size;
+                let found = graphs.iter().enumerate().find_map(|(number, graph)| {
+                    let rows = if level == Level::Node { graph.node() } else { graph.edge() };
+                    let value = match rows.multi_hot {
+                        Some(words) if column == width => words.indices.iter().find(beyond),
+                        _ => rows.categorical.iter().skip(column).step_by(width.max(1)).find(beyond),
+                    };
+                    value.map(|value| (number, *value as usize))
+                });
+                let (graph, value) = found.unwrap_or((0, seen - 1));
                 return Err(format!(
-                    "column `{name}` holds the value {}, but its vocabulary has {size} entries",
-                    seen - 1
+                    "graph {graph}, column `{name}`: {value} is beyond its vocabulary of {size} entries"
                 ));
             }
         }
@@ -154,8 +173,8 @@ impl Schema {
     /// Fills in every vocabulary and class count that is still 0 with the smallest that holds the data,
     /// and checks the others.
     pub(crate) fn cover(&mut self, graphs: &GraphStore) -> Result<(), String> {
-        self.node.cover(graphs.vocabularies(Level::Node))?;
-        self.edge.cover(graphs.vocabularies(Level::Edge))?;
+        self.node.cover(graphs, Level::Node)?;
+        self.edge.cover(graphs, Level::Edge)?;
         let (Some(schema), Some(rows)) = (&mut self.target, graphs.target()) else { return Ok(()) };
         let Some(classes) = rows.classes() else { return Ok(()) };
         let columns = schema.columns.len();
@@ -167,12 +186,15 @@ impl Schema {
                 }
             }
         }
-        for (column, seen) in schema.columns.iter_mut().zip(seen) {
-            let TargetColumn { name, classes } = column;
-            if *classes == 0 {
-                *classes = seen.max(1);
-            } else if seen > *classes {
-                return Err(format!("target `{name}` holds class {}, but has {classes} classes", seen - 1));
+        for (at, (column, seen)) in schema.columns.iter_mut().zip(seen).enumerate() {
+            let TargetColumn { name, classes: known } = column;
+            if *known == 0 {
+                *known = seen.max(1);
+            } else if seen > *known {
+                let class = (seen - 1) as u32;
+                let row = classes.iter().skip(at).step_by(columns).position(|found| *found == class).unwrap_or(0);
+                let graph = (0..graphs.len()).find(|&graph| graphs.row_range(schema.level, graph).contains(&row));
+                return Err(format!("graph {}, target `{name}`: class {class} of {known}", graph.unwrap_or(0)));
             }
         }
         Ok(())

@@ -262,7 +262,7 @@ mod tests {
         let drawn = SbmSet::Cluster.generate(1, SbmSizes { train: 4, val: 2, test: 2 }).unwrap();
         let days = Extra { name: "day".into(), values: Arc::new(Date32Array::from(vec![1, 1, 2, 2, 3, 3, 4, 4])) };
         let (schema, graphs) = (drawn.schema().clone(), drawn.graphs().clone());
-        let set = Dataset::from_file(Path::new("days"), Some(schema), graphs, None, vec![days]).unwrap();
+        let set = Dataset::from_file(Path::new("days"), Ok(schema), graphs, None, vec![days]).unwrap();
         let message = groups(&set, Level::Graph, "day").unwrap_err().to_string();
         assert_eq!(message, "column `day` holds values of type Date32; texts, numbers and yes/no can be grouped by");
     }

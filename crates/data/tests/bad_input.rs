@@ -170,7 +170,7 @@ fn a_value_beyond_its_stated_vocabulary_is_refused() {
     let schema = r#"{"format_version": 1, "schema": {"node": {"categorical": [{"name": "atom", "size": 3}]}}}"#;
     let line =
         format!(r#"{{"graph_transformer": {schema}, "num_nodes": 1, "node_feat": [[3]], "edge_index": [[], []]}}"#);
-    assert_eq!(complaint("x.jsonl", &line), "column `atom` holds the value 3, but its vocabulary has 3 entries");
+    assert_eq!(complaint("x.jsonl", &line), "graph 0, column `atom`: 3 is beyond its vocabulary of 3 entries");
 }
 
 #[test]

@@ -69,21 +69,26 @@ fn graphs_with_other_columns_than_the_model_are_noted() {
         r#"{"node_feat": [[1]], "edge_index": [[], []]}"#,
         r#"{"node_feat": [[1]], "node_multi_hot": [[1]], "edge_index": [[], []]}"#,
         r#"{"node_feat": [[1]], "edge_index": [[0], [0]], "edge_attr_float": [[0.5, 1.5]]}"#,
+        r#"{"node_feat": [[1]], "edge_index": [[0], [0]], "edge_attr": [[1]], "edge_attr_float": [[0.5]]}"#,
+        r#"{"node_feat": [[], []], "edge_index": [[], []]}"#,
+        r#"{"node_feat": [[2]], "node_multi_hot": null, "edge_index": [[], []], "edge_attr": null}"#,
     ];
     let folder = tempfile::tempdir().unwrap();
     let path = file(folder.path(), "g.jsonl", &lines.join("\n"));
     let Readable { dataset, unusable } = read_leniently(&path, &expected()).unwrap();
     let reasons: Vec<_> = unusable.iter().map(|(&graph, reason)| (graph, reason.as_str())).collect();
     let expected_reasons = [
-        (0, "column `node_feat`: rows of 2 values, the model takes 1"),
-        (2, "column `edge_attr`: the key is missing, and the model needs it"),
-        (3, "column `node_feat`: the key is missing, and the model needs it"),
-        (5, "column `node_multi_hot`: the model takes no such lists"),
-        (6, "column `edge_attr_float`: rows of 2 values, the model takes 1"),
+        (0, "column `node_feat`: rows of 2 values, the model has 1"),
+        (2, "column `edge_attr`: the key is missing, but the model has it"),
+        (3, "column `node_feat`: the key is missing, but the model has it"),
+        (5, "column `node_multi_hot`: the model has no such column"),
+        (6, "column `edge_attr`: the key is missing, but the model has it"),
+        (7, "column `edge_attr_float`: the model has no such column"),
+        (8, "column `node_feat`: rows of 0 values, the model has 1"),
     ];
     assert_eq!(reasons, expected_reasons);
     let graphs = dataset.graphs();
-    assert_eq!(graphs.len(), 7);
+    assert_eq!((graphs.len(), graphs.graph(9).node().categorical), (10, &[2][..]));
     assert_eq!(graphs.graph(1).edge().categorical, [2]);
     // Without edges there is nothing to say about them.
     assert_eq!((graphs.graph(4).node().categorical, graphs.graph(4).num_edges()), (&[1][..], 0));
@@ -91,16 +96,108 @@ fn graphs_with_other_columns_than_the_model_are_noted() {
 
 #[test]
 fn a_schema_of_the_file_tells_its_columns() {
-    let lines = [
-        r#"{"graph_transformer": {"format_version": 1, "schema": {"node": {"categorical": [{"name": "a", "size": 3}, {"name": "b", "size": 3}]}, "edge": {}}}, "node_feat": [[1, 2]], "edge_index": [[], []]}"#,
-        r#"{"node_feat": [[1]], "edge_index": [[], []]}"#,
-        r#"{"node_feat": [[2, 1]], "edge_index": [[], []]}"#,
-    ];
+    let schema = r#"{"graph_transformer": {"format_version": 1, "schema": {"node": {"categorical": [{"name": "a", "size": 3}, {"name": "b", "size": 3}]}, "edge": {}}}, "#;
+    let [one, two] =
+        [r#""node_feat": [[1]], "edge_index": [[], []]}"#, r#""node_feat": [[2, 1]], "edge_index": [[], []]}"#];
     let folder = tempfile::tempdir().unwrap();
-    let path = file(folder.path(), "g.jsonl", &lines.join("\n"));
-    let Readable { dataset, unusable } = read_leniently(&path, &expected()).unwrap();
-    assert_eq!(unusable.keys().copied().collect::<Vec<_>>(), [1]);
-    assert_eq!(dataset.graphs().graph(2).node().categorical, [2, 1]);
+    // It may stand there twice, as in files that were joined.
+    for (name, lines, odd) in [
+        ("first", [format!("{schema}{one}"), format!("{{{two}"), format!("{schema}{two}")], 0),
+        ("second", [format!("{schema}{two}"), format!("{{{one}"), format!("{{{two}")], 1),
+    ] {
+        let path = file(folder.path(), &format!("{name}.jsonl"), &lines.join("\n"));
+        let Readable { dataset, unusable } = read_leniently(&path, &expected()).unwrap();
+        let reason = "column `node_feat`: rows of 1 values, the schema has 2".to_owned();
+        assert_eq!(unusable.into_iter().collect::<Vec<_>>(), [(odd, reason)]);
+        assert_eq!(dataset.graphs().graph(2).node().categorical, [2, 1]);
+        let complaint = read(&path).unwrap_err().to_string();
+        let text = format!("graph {odd}, column `node_feat`: rows of 1 values, the schema has 2");
+        assert!(complaint.ends_with(&text), "{complaint}");
+    }
+    let other = schema.replace("\"b\"", "\"c\"");
+    let path = file(folder.path(), "other.jsonl", &format!("{schema}{two}\n{other}{two}\n"));
+    let complaint = read(&path).unwrap_err().to_string();
+    assert!(complaint.contains("graph 1, column `graph_transformer`: the schema belongs into"), "{complaint}");
+}
+
+/// A categorical and a continuous column on nodes, in the order in which they lie in one list.
+fn mixed(first: bool) -> Schema {
+    let names = ["node_feat0", "node_feat1"];
+    let (category, number) = if first { (names[0], names[1]) } else { (names[1], names[0]) };
+    let categorical = vec![Vocabulary { name: category.into(), size: 3 }];
+    let node = FeatureSchema { categorical, continuous: vec![number.into()], ..Default::default() };
+    Schema { node, ..Default::default() }
+}
+
+#[test]
+fn positions_tell_categories_from_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = |rows: &str| format!("{{\"edge_index\": [[], []], \"node_feat\": {rows}}}\n");
+    // However they are written.
+    let text = [
+        line("[[1.0, 0]]"),
+        line("[[2, 0.5]]"),
+        line("[[1.5, 0.5]]"),
+        line("[[1]], \"node_feat_float\": [[3]]"),
+        line("[[1]]"),
+        line("[[1, 2, 3]]"),
+    ];
+    let path = file(folder.path(), "g.jsonl", &text.concat());
+    let Readable { dataset, unusable } = read_leniently(&path, &mixed(true)).unwrap();
+    let reasons: Vec<_> = unusable.iter().map(|(&graph, reason)| (graph, reason.as_str())).collect();
+    assert_eq!(
+        reasons,
+        [
+            (2, "column `node_feat`: 1.5 is not a category (0, 1, 2, …)"),
+            (4, "column `node_feat_float`: the key is missing, but the model has it"),
+            (5, "column `node_feat`: rows of 3 values, the model has 2"),
+        ]
+    );
+    let rows = |graph: usize| {
+        (dataset.graphs().graph(graph).node().categorical, dataset.graphs().graph(graph).node().continuous)
+    };
+    assert_eq!([rows(0), rows(1), rows(3)], [(&[1][..], &[0.0][..]), (&[2], &[0.5]), (&[1], &[3.0])]);
+    // The other way round, and named by the position either way.
+    let swapped = file(folder.path(), "s.jsonl", &(line("[[0.5, 2]]") + &line("[[1, 0]]")));
+    let Readable { dataset, unusable } = read_leniently(&swapped, &mixed(false)).unwrap();
+    assert!(unusable.is_empty());
+    assert_eq!(dataset.graphs().graph(1).node().categorical, [0]);
+    assert_eq!(dataset.schema().node.names().collect::<Vec<_>>(), ["node_feat1", "node_feat0"]);
+    assert_eq!(read(&swapped).unwrap().schema().node.names().collect::<Vec<_>>(), ["node_feat1", "node_feat0"]);
+}
+
+#[test]
+fn encodings_that_some_graphs_lack_are_left_aside() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = |more: &str| format!("{{\"node_feat\": [[1], [2]], \"edge_index\": [[], []]{more}}}\n");
+    let (lap, roles) = (r#", "lap_pe": [[0.5], [0.25]]"#, r#", "wl_pe": [0, 1]"#);
+    let whole = line(&format!("{lap}{roles}"));
+    for odd in [line(lap), line(roles), line(&format!(r#"{roles}, "lap_pe": [[0.5, 1.0], [0.25, 1.0]]"#))] {
+        let path = file(folder.path(), "g.jsonl", &(whole.clone() + &odd + &whole));
+        let Readable { dataset, unusable } = read_leniently(&path, &expected()).unwrap();
+        let encodings = dataset.graphs().encodings();
+        assert!(unusable.is_empty(), "{unusable:?}");
+        let (lacks_lap, lacks_roles) = (odd.contains("wl_pe"), !odd.contains("wl_pe"));
+        assert_eq!((encodings.laplacian.is_none(), encodings.weisfeiler_lehman.is_none()), (lacks_lap, lacks_roles));
+        assert!(read(&path).is_err());
+    }
+}
+
+#[test]
+fn values_beyond_a_stated_vocabulary_are_told_with_their_graph() {
+    let folder = tempfile::tempdir().unwrap();
+    let schema = r#"{"graph_transformer": {"format_version": 1, "schema": {"node": {"categorical": [{"name": "a", "size": 3}]}, "edge": {}, "target": {"level": "graph", "kind": "class", "columns": [{"name": "y", "classes": 2}]}}}, "#;
+    let line = |rows: &str, y: u32| format!("\"node_feat\": {rows}, \"edge_index\": [[], []], \"y\": [{y}]}}\n");
+    let good = format!("{schema}{}{{{}", line("[[1]]", 0), line("[[2]]", 1));
+    for (odd, end) in [
+        (line("[[9]]", 0), "graph 2, column `a`: 9 is beyond its vocabulary of 3 entries"),
+        (line("[[1.5]]", 0), "graph 2, column `node_feat`: 1.5 is not a category (0, 1, 2, …)"),
+        (line("[[1]]", 7), "graph 2, target `y`: class 7 of 2"),
+    ] {
+        let path = file(folder.path(), "g.jsonl", &format!("{good}{{{odd}"));
+        let complaint = read(&path).unwrap_err().to_string();
+        assert!(complaint.ends_with(end), "{complaint}");
+    }
 }
 
 #[test]
@@ -118,6 +215,8 @@ fn problems_of_the_whole_file_stay_errors() {
     let Readable { dataset, unusable } = read_leniently(&path, &expected()).unwrap();
     assert_eq!((unusable.len(), dataset.schema().edge.categorical.len()), (0, 2));
     assert!(text.ends_with("graph 1, column `node_feat`: rows of 3 values, earlier graphs have 2"), "{text}");
+    let text = complaint(&file(folder.path(), "list.jsonl", "[\n1\n]\n"));
+    assert!(text.contains("list.jsonl: no line of it is a graph: line 1: "), "{text}");
     assert!(complaint(&folder.path().join("none.jsonl")).contains("none.jsonl: "));
     assert!(complaint(&file(folder.path(), "half.parquet", "PAR1")).contains("not a readable Parquet file"));
 }

@@ -144,7 +144,7 @@ fn predicted_numbers_have_the_error_that_eval_reports() {
     place.done("predict run --data odd.jsonl --out odd-rows.jsonl");
     let told = jsonl(&place.path("odd-rows.jsonl"));
     assert!(
-        told[1]["reason"].as_str().unwrap().contains("the key is missing, and the model needs it"),
+        told[1]["reason"].as_str().unwrap().contains("the key is missing, but the model has it"),
         "{:?}",
         told[1]
     );

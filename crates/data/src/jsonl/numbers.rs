@@ -36,11 +36,16 @@ impl JsonRows {
     /// # Errors
     /// The first row that has another one.
     pub(super) fn width(&self) -> Result<usize, String> {
-        let width = self.lengths.first().copied().unwrap_or(0);
+        let width = self.first_width();
         match self.lengths.iter().position(|&l| l != width) {
             Some(row) => Err(format!("row {row} has {} values, row 0 has {width}", self.lengths[row])),
             None => Ok(width),
         }
+    }
+
+    /// The number of values of the first row, if there is one.
+    pub(super) fn first_width(&self) -> usize {
+        self.lengths.first().copied().unwrap_or(0)
     }
 
     fn push(&mut self, value: f64, column: usize, real: bool) {

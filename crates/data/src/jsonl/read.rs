@@ -15,38 +15,47 @@ use gt_graph::{FeatureLayout, FeatureRows, GraphParts, GraphStore, Layout, Level
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
+use super::fit::{Expected, FeatureRecord, Misfit, Names};
 use super::numbers::JsonRows;
 use crate::columns as c;
 use crate::dataset::{Dataset, Extra, Splits};
 use crate::error::{DataError, Result};
 use crate::lenient::{self, Lenient, without_sizes};
 use crate::node_count::{check_unbacked, node_count};
-use crate::schema::Schema;
+use crate::schema::{FeatureSchema, Schema, TargetSchema};
 use crate::stored_schema::StoredSchema;
 use crate::target_staging::TargetStaging;
 
 /// Reads a data set from JSON lines.
 pub(crate) fn read(path: &Path, mut lenient: Option<&mut Lenient>) -> Result<Dataset> {
     let mut staging = Staging::default();
-    stage(path, &mut staging, lenient.as_deref_mut(), true)?;
-    if let Some(lenient) = lenient.as_deref_mut()
-        && staging.columns.iter().any(|seen| seen.others && !seen.expected)
+    if let Some(lenient) = &lenient {
+        staging.expected = Some(expected(&lenient.expected, "the model"));
+    }
+    stage(path, &mut staging, lenient.as_deref_mut())?;
+    if let (Some(lenient), Some(levels)) = (lenient.as_deref_mut(), &staging.expected)
+        && levels.iter().any(|level| level.missed && !level.met)
     {
         // No graph has the model's columns of nodes, or of edges: that is the matter of the file.
         lenient.unusable.clear();
-        staging = Staging::default();
-        stage(path, &mut staging, Some(lenient), false)?;
+        staging = Staging { unchecked: true, ..Default::default() };
+        stage(path, &mut staging, Some(lenient))?;
     }
     staging.finish(path, lenient)
 }
 
-/// Reads all lines. To a lenient reader a graph `by_columns` that are not the model's is unusable.
-fn stage(path: &Path, staging: &mut Staging, mut lenient: Option<&mut Lenient>, by_columns: bool) -> Result<()> {
+/// Columns of nodes and of edges.
+fn expected(schema: &Schema, who: &'static str) -> [Expected; 2] {
+    [Expected::new(&schema.node, NODE_NAMES, who), Expected::new(&schema.edge, EDGE_NAMES, who)]
+}
+
+/// Reads all lines.
+fn stage(path: &Path, staging: &mut Staging, mut lenient: Option<&mut Lenient>) -> Result<()> {
     let file = File::open(path).map_err(|e| DataError::io(path, e))?;
     let mut lines = BufReader::with_capacity(1 << 18, file);
     let mut line = Vec::new();
     let mut record = Record { passes_over_labels: lenient.is_some(), ..Record::default() };
-    let mut number = 0;
+    let (mut number, mut readable) = (0, 0);
     loop {
         line.clear();
         number += 1;
@@ -63,29 +72,27 @@ fn stage(path: &Path, staging: &mut Staging, mut lenient: Option<&mut Lenient>, 
         let mut source = serde_json::Deserializer::from_slice(text);
         let parsed = (&mut record).deserialize(&mut source).and_then(|()| source.end());
         let parsed = parsed.map_err(|e| format!("line {number}: {}", json_message(&e)));
+        readable += usize::from(parsed.is_ok());
+        if let Some(schema) = record.schema.take() {
+            staging.take_schema(&schema, path)?;
+        }
         match &mut lenient {
             None => parsed.map_err(|message| DataError::file(path, message))?,
             Some(lenient) => {
-                // A line is usable if it is, for itself, a graph.
                 record.extras.clear();
-                let schema = record.schema.take();
-                let alone = |record: &mut Record| Staging::default().push(record, path);
-                let reason = |e: DataError| e.of_graph().unwrap_or_else(|| e.to_string());
-                let mut usable = parsed.and_then(|()| alone(&mut record).map_err(reason));
-                if by_columns && usable.is_ok() && schema.is_none() {
-                    let stated = staging.schema.as_ref().unwrap_or(&lenient.expected).layout();
-                    usable = record.fits(&stated, &mut staging.columns);
-                }
-                if let Err(reason) = usable {
+                staging.forgo_encodings(&mut record);
+                if let Err(reason) = parsed.and_then(|()| staging.usable(&mut record, path)) {
                     lenient.unusable.insert(staging.skip(), reason);
                     continue;
                 }
-                record.schema = schema;
             }
         }
         staging.push(&mut record, path)?;
     }
-    Ok(())
+    match lenient.and_then(|lenient| lenient.unusable.first_key_value()) {
+        Some((_, reason)) if readable == 0 => Err(DataError::file(path, format!("no line of it is a graph: {reason}"))),
+        _ => Ok(()),
+    }
 }
 
 /// The message without serde's "at line 1": every record is a line.
@@ -114,43 +121,8 @@ struct Record {
     extras: Vec<(String, Value)>,
 }
 
-#[derive(Default)]
-struct FeatureRecord {
-    numbers: JsonRows,
-    floats: JsonRows,
-    words: JsonRows,
-}
-
-/// Keys of features: numbers, real numbers, lists.
-type Names = [&'static str; 3];
 const NODE_NAMES: Names = [c::NODE_FEAT, c::NODE_FEAT_FLOAT, c::NODE_MULTI_HOT];
 const EDGE_NAMES: Names = [c::EDGE_ATTR, c::EDGE_ATTR_FLOAT, c::EDGE_MULTI_HOT];
-
-impl FeatureRecord {
-    fn fits(&self, layout: &FeatureLayout, names: Names) -> Result<(), String> {
-        let width = |rows: &JsonRows| rows.lengths.first().copied().unwrap_or(0);
-        let (width, known) = (width(&self.numbers) + width(&self.floats), layout.categorical + layout.continuous);
-        let name = names[usize::from(self.floats.present && !self.numbers.present)];
-        match (width, known) {
-            (0, 1..) => return Err(format!("column `{name}`: the key is missing, and the model needs it")),
-            _ if width != known => {
-                return Err(format!("column `{name}`: rows of {width} values, the model takes {known}"));
-            }
-            _ => {}
-        }
-        match (self.words.present, layout.multi_hot) {
-            (false, true) => Err(format!("column `{}`: the key is missing, and the model needs it", names[2])),
-            (true, false) => Err(format!("column `{}`: the model takes no such lists", names[2])),
-            _ => Ok(()),
-        }
-    }
-
-    fn clear(&mut self) {
-        self.numbers.clear();
-        self.floats.clear();
-        self.words.clear();
-    }
-}
 
 impl Record {
     fn clear(&mut self) {
@@ -166,24 +138,14 @@ impl Record {
         self.extras.clear();
     }
 
-    /// Whether a graph has the columns of a layout; what it has no rows of, it may lack.
-    ///
-    /// # Errors
-    /// The column that it lacks, or that has another width.
-    fn fits(&self, layout: &Layout, seen: &mut [Columns; 2]) -> Result<(), String> {
-        let edges = self.edge_index.lengths.first().copied().unwrap_or(0);
-        let levels =
-            [(&self.node, &layout.node, self.node_count()?, NODE_NAMES), (&self.edge, &layout.edge, edges, EDGE_NAMES)];
-        let mut result = Ok(());
-        for ((features, layout, rows, names), seen) in levels.into_iter().zip(seen) {
-            if rows > 0 {
-                let fits = features.fits(layout, names);
-                seen.expected |= fits.is_ok();
-                seen.others |= fits.is_err();
-                result = result.and(fits);
-            }
-        }
-        result
+    /// Whether a graph has the columns that there should be.
+    fn check(&mut self, levels: &mut [Expected; 2]) -> Result<(), Misfit> {
+        let nodes = self.node_count().map_err(|message| (c::NUM_NODES, message))?;
+        let edges = self.edge_index.first_width();
+        let [node, edge] = levels;
+        // Both are looked at in any case.
+        let nodes = node.check(&mut self.node, nodes);
+        edge.check(&mut self.edge, edges).and(nodes)
     }
 
     /// Stated, or else the number of feature rows.
@@ -245,7 +207,11 @@ impl<'de> Visitor<'de> for &mut Record {
                 if rows.present {
                     return Err(de::Error::custom(format!("key `{key}` occurs twice")));
                 }
-                map.next_value_seed(rows).map_err(|e| de::Error::custom(format!("key `{key}`: {e}")))?;
+                map.next_value_seed(&mut *rows).map_err(|e| de::Error::custom(format!("key `{key}`: {e}")))?;
+                // Of labels only, null says something.
+                if rows.depth == 0 && rows.first_null.is_some() && key != c::Y {
+                    rows.clear();
+                }
                 continue;
             }
             match key.as_str() {
@@ -263,21 +229,18 @@ impl<'de> Visitor<'de> for &mut Record {
     }
 }
 
-/// Whether some rows had the columns that were expected, and some had others.
-#[derive(Default)]
-struct Columns {
-    expected: bool,
-    others: bool,
-}
-
 /// Everything read so far, with numbers still undecided.
 #[derive(Default)]
 struct Staging {
     sizes: Vec<(usize, usize)>,
     /// How many of them were passed over.
     skipped: usize,
-    /// Columns that a lenient reader has seen: of nodes, of edges.
-    columns: [Columns; 2],
+    /// Columns of nodes and of edges, where a schema or a model tells them.
+    expected: Option<[Expected; 2]>,
+    /// Whether a schema does not matter while graphs are read.
+    unchecked: bool,
+    /// Which encodings are not read any more: Laplacian, random walk, Weisfeiler-Lehman.
+    forgone: [bool; 3],
     src: Vec<u32>,
     dst: Vec<u32>,
     node: FeatureStaging,
@@ -292,14 +255,61 @@ struct Staging {
 }
 
 impl Staging {
+    /// Takes the schema of the first record; others may say it once more.
+    fn take_schema(&mut self, stored: &Value, path: &Path) -> Result<()> {
+        let schema = StoredSchema::parse(&stored.to_string(), path)?.schema;
+        let graph = self.sizes.len();
+        if graph == 0 {
+            if !self.unchecked {
+                self.expected = Some(expected(&schema, "the schema"));
+            }
+            self.schema = Some(schema);
+        } else if self.schema.as_ref() != Some(&schema) {
+            let message = "the schema belongs into the first record, and this is another one";
+            return Err(DataError::value(path, graph, c::SCHEMA_KEY, message));
+        }
+        Ok(())
+    }
+
+    /// Leaves encodings aside that not all graphs have whole: they can be computed.
+    fn forgo_encodings(&mut self, record: &mut Record) {
+        let Ok(nodes) = record.node_count() else { return };
+        let earlier = self.sizes.len() > self.skipped;
+        let Record { lap_pe, rw_pe, wl_pe, .. } = record;
+        let [laplacian, walk, roles] = &mut self.forgone;
+        for (own, rows, forgone) in [(&mut self.lap_pe, lap_pe, laplacian), (&mut self.rw_pe, rw_pe, walk)] {
+            let other_width =
+                own.as_ref().is_some_and(|own| nodes > 0 && own.width > 0 && own.width != rows.first_width());
+            let whole = push_coordinates(&mut None, rows, 0, nodes).is_ok();
+            *forgone |= !whole || other_width || earlier && own.is_some() != rows.present;
+            if *forgone {
+                *own = None;
+                rows.clear();
+            }
+        }
+        let whole = push_roles(&mut None, wl_pe, 0, nodes).is_ok();
+        *roles |= !whole || earlier && self.wl_pe.is_some() != wl_pe.present;
+        if *roles {
+            self.wl_pe = None;
+            wl_pe.clear();
+        }
+    }
+
+    /// Whether a line is, for itself, a graph, and has the columns that there should be.
+    fn usable(&mut self, record: &mut Record, path: &Path) -> Result<(), String> {
+        let alone = Staging::default().push(record, path);
+        alone.map_err(|e| e.of_graph().unwrap_or_else(|| e.to_string()))?;
+        match &mut self.expected {
+            Some(levels) => record.check(levels).map_err(|(column, message)| format!("column `{column}`: {message}")),
+            None => Ok(()),
+        }
+    }
+
     fn push(&mut self, record: &mut Record, path: &Path) -> Result<()> {
         let graph = self.sizes.len();
         let wrong = |column: &str, message: String| DataError::value(path, graph, column, message);
-        if let Some(stored) = record.schema.take() {
-            if graph > 0 {
-                return Err(wrong(c::SCHEMA_KEY, "the schema belongs into the first record".into()));
-            }
-            self.schema = Some(StoredSchema::parse(&stored.to_string(), path)?.schema);
+        if let Some(levels) = &mut self.expected {
+            record.check(levels).map_err(|(column, m)| wrong(column, m))?;
         }
         let nodes = record.node_count().map_err(|m| wrong(c::NUM_NODES, m))?;
         let edges = self.push_edges(&record.edge_index).map_err(|m| wrong(c::EDGE_INDEX, m))?;
@@ -314,7 +324,7 @@ impl Staging {
         self.push_splits(record, graph, nodes, edges).map_err(|(column, m)| wrong(column, m))?;
         push_coordinates(&mut self.lap_pe, &record.lap_pe, earlier, nodes).map_err(|m| wrong(c::LAP_PE, m))?;
         push_coordinates(&mut self.rw_pe, &record.rw_pe, earlier, nodes).map_err(|m| wrong(c::RW_PE, m))?;
-        self.push_roles(&record.wl_pe, earlier, nodes).map_err(|m| wrong(c::WL_PE, m))?;
+        push_roles(&mut self.wl_pe, &record.wl_pe, earlier, nodes).map_err(|m| wrong(c::WL_PE, m))?;
         for (name, value) in record.extras.drain(..) {
             let column = match self.extras.iter_mut().position(|(n, _)| *n == name) {
                 Some(at) => &mut self.extras[at].1,
@@ -401,17 +411,6 @@ impl Staging {
         Ok(())
     }
 
-    fn push_roles(&mut self, rows: &JsonRows, earlier: usize, nodes: usize) -> Result<(), String> {
-        let Some(roles) = expect_key(&mut self.wl_pe, rows, earlier)? else { return Ok(()) };
-        if rows.values.len() != nodes {
-            return Err(format!("{} roles for {nodes} nodes", rows.values.len()));
-        }
-        for &value in &rows.values {
-            roles.push(category(value).ok_or_else(|| format!("{value} is not a role"))?);
-        }
-        Ok(())
-    }
-
     fn finish(mut self, path: &Path, mut lenient: Option<&mut Lenient>) -> Result<Dataset> {
         if lenient.is_some() {
             self.schema = self.schema.as_ref().map(without_sizes);
@@ -446,7 +445,12 @@ impl Staging {
             Extra { name, values: extra_column(values) }
         });
         let extras = extras.collect();
-        Dataset::from_file(path, self.schema, store, self.splits, extras)
+        // What a model takes it is called by the model's names.
+        let same = |expected: &&mut Lenient| expected.expected.layout() == *store.layout();
+        let schema = self.schema.or_else(|| lenient.filter(same).map(|lenient| lenient.expected.clone()));
+        let unnamed =
+            Schema { node: node.names, edge: edge.names, target: store.layout().target.map(TargetSchema::unnamed) };
+        Dataset::from_file(path, schema.ok_or(unnamed), store, self.splits, extras)
     }
 }
 
@@ -485,6 +489,17 @@ fn push_coordinates(
         own.values.push(
             Some(value as f32).filter(|v| v.is_finite()).ok_or_else(|| format!("{value} is not a finite number"))?,
         );
+    }
+    Ok(())
+}
+
+fn push_roles(own: &mut Option<Vec<u32>>, rows: &JsonRows, earlier: usize, nodes: usize) -> Result<(), String> {
+    let Some(roles) = expect_key(own, rows, earlier)? else { return Ok(()) };
+    if rows.values.len() != nodes {
+        return Err(format!("{} roles for {nodes} nodes", rows.values.len()));
+    }
+    for &value in &rows.values {
+        roles.push(category(value).ok_or_else(|| format!("{value} is not a role"))?);
     }
     Ok(())
 }
@@ -588,19 +603,13 @@ impl FeatureStaging {
         let NumberStaging { width, values, mut real, .. } = self.numbers;
         let (width, floats_width) = (width.unwrap_or(0), self.floats.width.unwrap_or(0));
         real.resize(width, false);
-        // A stated layout wins: a continuous column may happen to hold integers only.
-        if let Some(declared) = declared
-            && declared.categorical == 0
-        {
-            real.fill(true);
-        }
-        // To a lenient reader a real number among categories is the matter of its graph.
-        if let Some(declared) = declared
-            && declared.categorical > 0
-            && declared.continuous == 0
-            && unusable.is_some()
-        {
-            real.fill(false);
+        // A stated layout wins: a continuous column may happen to hold integers only, and a real number among categories is the matter of its graph.
+        if let Some(FeatureLayout { categorical, continuous, .. }) = declared {
+            if *categorical == 0 && *continuous > 0 {
+                real.fill(true);
+            } else if *categorical > 0 && *continuous == floats_width {
+                real.fill(false);
+            }
         }
         let categorical_columns = real.iter().filter(|r| !**r).count();
         let mut features = Features {
@@ -618,6 +627,14 @@ impl FeatureStaging {
         {
             features.layout = declared.clone();
         }
+        features.names = match rows {
+            0 => FeatureSchema::unnamed(&features.layout, column),
+            _ => FeatureSchema::by_position(
+                real.iter().copied().chain(std::iter::repeat_n(true, floats_width)),
+                features.layout.multi_hot,
+                column,
+            ),
+        };
         for row in 0..rows {
             for (at, &real) in real.iter().enumerate() {
                 let value = values[row * width + at];
@@ -630,7 +647,7 @@ impl FeatureStaging {
                         let message = format!("{value} is not a category (0, 1, 2, …)");
                         let Some(unusable) = unusable else {
                             let hint = "; write numbers with a decimal point to make them continuous";
-                            return Err((graph, column, message + hint));
+                            return Err((graph, column, message + if declared.is_none() { hint } else { "" }));
                         };
                         unusable.entry(graph).or_insert(format!("column `{column}`: {message}"));
                     }
@@ -651,6 +668,7 @@ impl FeatureStaging {
 #[derive(Default)]
 struct Features {
     layout: FeatureLayout,
+    names: FeatureSchema,
     categorical: Vec<u32>,
     continuous: Vec<f32>,
     offsets: Vec<usize>,

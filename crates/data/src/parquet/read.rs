@@ -501,6 +501,7 @@ impl<'p> Reader<'p> {
                 .map_err(|e| DataError::file(path, format!("column `{name}`: {e}")))?;
             extras.push(Extra { name, values: widen(values) });
         }
+        let schema = schema.ok_or_else(|| Schema::unnamed(self.store.layout()));
         Dataset::from_file(path, schema, self.store, self.splits, extras)
     }
 }

@@ -90,7 +90,7 @@ pub(crate) fn read_with(
     if let Some(stored) = stored {
         schema = stored.schema;
     }
-    Dataset::from_file(&paths.nodes, Some(schema), store, splits, extras)
+    Dataset::from_file(&paths.nodes, Ok(schema), store, splits, extras)
 }
 
 /// Roles of the columns that are not ids.
