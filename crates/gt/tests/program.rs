@@ -384,6 +384,9 @@ fn several_seeds_give_what_each_gives_alone_side_by_side_or_not() {
     let mean = together["last"]["val"]["exact"]["mean"].as_f64().unwrap();
     assert!((mean - (of(first) + of(second)) / 2.0).abs() < 1e-9, "{lines:?}");
     assert!(place.refused(&format!("{short} --seeds 7,7 --out twice")).contains("--seeds names a seed twice"));
+    let complaint = place.refused("eval after --split test");
+    let expected = "after: there is no model in it, but runs of several seeds, such as after/7";
+    assert!(complaint.contains(expected), "{complaint}");
 }
 
 /// Rings of three to twelve nodes, of which the size is to be told.
@@ -484,4 +487,12 @@ fn a_part_by_another_name_is_told_with_the_names_that_there_are() {
     place.write("plain.jsonl", &graphs);
     place.done("train --data plain.jsonl --out run --set model.layers=1 --set train.epochs=1");
     assert!(place.refused("eval run --data mine.jsonl --split val").contains(expected));
+    // Where all three are there, one more is only told.
+    let names = ["train", "val", "test", "Train", "other"];
+    let split = |(i, line): (usize, &str)| line.replace('}', &format!(", \"split\": \"{}\"}}\n", names[i % 5]));
+    place.write("five.jsonl", &graphs.lines().enumerate().map(split).collect::<String>());
+    let output = place.gt("train --data five.jsonl --out five --set model.layers=1 --set train.epochs=1");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("warning: 4 graphs are in a part `Train`, which is not used"), "{said}");
+    assert!(output.status.success() && !said.contains("`other`"), "{said}");
 }

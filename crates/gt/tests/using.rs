@@ -143,11 +143,7 @@ fn predicted_numbers_have_the_error_that_eval_reports() {
     place.write("odd.jsonl", &lines(&odd));
     place.done("predict run --data odd.jsonl --out odd-rows.jsonl");
     let told = jsonl(&place.path("odd-rows.jsonl"));
-    assert!(
-        told[1]["reason"].as_str().unwrap().contains("the key is missing, but the model has it"),
-        "{:?}",
-        told[1]
-    );
+    assert!(told[1]["reason"].as_str().unwrap().contains("the key is missing, but the model has it"), "{:?}", told[1]);
     assert!(told[0] == rows[0] && told[2..] == rows[2..]);
     // The best model is another one.
     place.done("predict run --best --data plain.jsonl --out best.jsonl");

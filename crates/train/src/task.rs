@@ -179,6 +179,11 @@ impl Task {
         !self.splits_rows() || self.split.name(row) == part.name()
     }
 
+    /// What is divided into parts.
+    pub fn split_level(&self) -> Level {
+        self.split.level
+    }
+
     /// Whether rows of the targets are split, not whole graphs.
     pub(crate) fn splits_rows(&self) -> bool {
         self.split.level != Level::Graph && self.split.level == self.shape.target.level
@@ -188,6 +193,17 @@ impl Task {
     pub fn statistics(&self) -> Vec<(String, PartInfo)> {
         let split = self.links.is_none().then_some(&self.split);
         PartInfo::of_all(&self.graphs, &self.schema, split)
+    }
+
+    /// Parts that nobody uses though their names are much like those of the three that are used (`Train`, `valid`), with their rows.
+    pub fn mistaken_parts(&self) -> Vec<(&str, usize)> {
+        let used = Part::ALL.map(Part::name);
+        let alike = |name: &str| {
+            let plain = name.trim().to_lowercase();
+            !used.contains(&name) && used.iter().any(|used| plain.starts_with(used))
+        };
+        let names = self.split.names.iter().map(String::as_str).filter(|name| self.links.is_none() && alike(name));
+        names.map(|name| (name, self.split.rows(name).len())).collect()
     }
 
     /// Nodes whose Weisfeiler–Lehman role lies beyond the model's vocabulary, and so shares the last one.

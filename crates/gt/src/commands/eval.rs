@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 use clap::{Args, ValueEnum};
 use gt_models::{Config, ModelHeader};
 use gt_nn::cpu::{Engine, Isa};
@@ -112,6 +112,15 @@ impl Arguments {
     }
 }
 
+/// Runs inside a directory, as `gt train --seeds` leaves them.
+fn seeds_in(path: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    let mut runs: Vec<PathBuf> =
+        entries.map(|e| e.path()).filter(|run| run.join("model.safetensors").is_file()).collect();
+    runs.sort();
+    runs
+}
+
 /// The model of a run directory or file.
 pub fn open(path: &Path, best: bool) -> Result<(ModelHeader, Engine<f32>)> {
     ensure!(!best || path.is_dir(), "--best is about the models of a run; {} is one model", path.display());
@@ -119,6 +128,11 @@ pub fn open(path: &Path, best: bool) -> Result<(ModelHeader, Engine<f32>)> {
         true => path.join(if best { "best.safetensors" } else { "model.safetensors" }),
         false => path.to_owned(),
     };
+    if !file.is_file()
+        && let Some(seed) = seeds_in(path).first()
+    {
+        bail!("{}: there is no model in it, but runs of several seeds, such as {}", path.display(), seed.display());
+    }
     let bytes = std::fs::read(&file).map_err(|e| anyhow!("{}: {e}", file.display()))?;
     ModelHeader::open(&bytes, Isa::detect()).map_err(|e| anyhow!("{}: {e}", file.display()))
 }

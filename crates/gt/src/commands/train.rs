@@ -317,6 +317,9 @@ fn tell(task: &Task, config: &Config, unused_targets: bool) {
             "there are {most} classes, but only {labels} labels to train on; whole numbers are classes, with a decimal point they are numbers to predict"
         ));
     }
+    for (name, rows) in task.mistaken_parts() {
+        console::warn(&format!("{rows} {}s are in a part `{name}`, which is not used", task.split_level()));
+    }
     let (beyond, size) = (task.roles_beyond(), config.model.roles);
     if beyond > 0 {
         console::say!(
