@@ -208,7 +208,11 @@ fn strata(dataset: &Dataset, level: Level) -> Result<Vec<Vec<usize>>> {
 fn groups(dataset: &Dataset, level: Level, column: &str) -> Result<Vec<Vec<usize>>> {
     let extra = dataset.extra(column).ok_or_else(|| {
         let found: Vec<_> = dataset.extras().iter().map(|e| e.name.as_str()).collect();
-        DataError::Request(format!("there is no column `{column}` to group by; there are: {}", found.join(", ")))
+        let there = match &found[..] {
+            [] => "the graphs carry none".to_owned(),
+            found => format!("there are: {}", found.join(", ")),
+        };
+        DataError::Request(format!("there is no column `{column}` to group by; {there}"))
     })?;
     let kind = extra.values.data_type();
     if !Scalar::has_text(kind) {

@@ -18,7 +18,7 @@ fn complaint(name: &str, text: &str) -> String {
 #[test]
 fn json_lines_say_what_is_wrong_and_where() {
     let good = r#"{"num_nodes": 2, "node_feat": [[1], [2]], "edge_index": [[0, 1], [1, 0]], "edge_attr": [[1], [1]], "y": [0.5]}"#;
-    let cases: [(&str, &str); 17] = [
+    let cases: [(&str, &str); 19] = [
         (
             r#"{"num_nodes": 2, "node_feat": [[1], [2]], "edge_index": [[0], [7]], "edge_attr": [[1]], "y": [0.5]}"#,
             "graph 1: edge 0 points to node 7, but the graph has 2 nodes",
@@ -80,6 +80,14 @@ fn json_lines_say_what_is_wrong_and_where() {
             "line 2: key `node_feat`: invalid type: string \"a\", expected a number or null (column 35)",
         ),
         (r#"{"num_nodes": 2, "#, "line 2: it is not JSON: EOF while parsing a value (column 16)"),
+        (
+            r#"{"y": [NaN]}"#,
+            "line 2: key `y`: expected value (column 8); NaN and Infinity have no form in JSON, null has",
+        ),
+        (
+            r#"{"y": [-Infinity]}"#,
+            "line 2: key `y`: invalid number (column 9); NaN and Infinity have no form in JSON, null has",
+        ),
         (
             r#"[1, 2]"#,
             "line 2: invalid type: sequence, expected an object with the keys `num_nodes`, `edge_index`, … (column 0)",

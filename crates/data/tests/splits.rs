@@ -97,6 +97,9 @@ fn groups_stay_together() {
     assert!(split.rows("train").len() > 140);
     let message = make_split(&set, &plan(SplitBy::Group("colour".into()), shares())).unwrap_err().to_string();
     assert_eq!(message, "there is no column `colour` to group by; there are: scaffold");
+    let bare = SbmSet::Cluster.generate(1, SbmSizes { train: 2, val: 1, test: 1 }).unwrap();
+    let message = make_split(&bare, &plan(SplitBy::Group("colour".into()), shares())).unwrap_err().to_string();
+    assert_eq!(message, "there is no column `colour` to group by; the graphs carry none");
 }
 
 #[test]

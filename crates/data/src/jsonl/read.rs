@@ -71,7 +71,7 @@ fn stage(path: &Path, staging: &mut Staging, mut lenient: Option<&mut Lenient>) 
         record.clear();
         let mut source = serde_json::Deserializer::from_slice(text);
         let parsed = (&mut record).deserialize(&mut source).and_then(|()| source.end());
-        let parsed = parsed.map_err(|e| format!("line {number}: {}", json_message(&e)));
+        let parsed = parsed.map_err(|e| format!("line {number}: {}", json_message(&e, text)));
         readable += usize::from(parsed.is_ok());
         if let Some(schema) = record.schema.take() {
             staging.take_schema(&schema, path)?;
@@ -96,11 +96,16 @@ fn stage(path: &Path, staging: &mut Staging, mut lenient: Option<&mut Lenient>) 
 }
 
 /// The message without serde's "at line 1": every record is a line.
-fn json_message(error: &serde_json::Error) -> String {
+fn json_message(error: &serde_json::Error, line: &[u8]) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     let not_json = if error.is_syntax() || error.is_eof() { "it is not JSON: " } else { "" };
-    format!("{not_json}{} (column {})", text.trim_end_matches(&place), error.column())
+    // What Python writes all the same.
+    let rest = line.get(error.column().saturating_sub(2)..).unwrap_or_default();
+    let begins = |word: &[u8]| rest.starts_with(word) || rest.get(1..).is_some_and(|rest| rest.starts_with(word));
+    let hint =
+        if begins(b"NaN") || begins(b"Infinity") { "; NaN and Infinity have no form in JSON, null has" } else { "" };
+    format!("{not_json}{} (column {}){hint}", text.trim_end_matches(&place), error.column())
 }
 
 /// One line, in buffers that are reused.
