@@ -181,6 +181,28 @@ fn encodings_that_some_graphs_lack_are_left_aside() {
         assert_eq!((encodings.laplacian.is_none(), encodings.weisfeiler_lehman.is_none()), (lacks_lap, lacks_roles));
         assert!(read(&path).is_err());
     }
+    // A line that is no graph has no say in it.
+    let path = file(folder.path(), "broken.jsonl", &format!("{whole}{{\"num_nodes\": 2, \n{whole}"));
+    let Readable { dataset, unusable } = read_leniently(&path, &expected()).unwrap();
+    assert!(unusable.len() == 1 && dataset.graphs().encodings().laplacian.is_some());
+}
+
+#[test]
+fn rows_that_do_not_go_together_are_told_under_a_schema_of_both_kinds() {
+    let folder = tempfile::tempdir().unwrap();
+    let schema = r#"{"graph_transformer": {"format_version": 1, "schema": {"node": {"categorical": [{"name": "node_feat0", "size": 3}], "continuous": ["node_feat1"]}, "edge": {}}}, "#;
+    let line = |rows: &str| format!("\"edge_index\": [[], []], \"node_feat\": {rows}}}\n");
+    for (rows, end) in [
+        ("[[1, 0.5], [0]]", "graph 1, column `node_feat`: row 1 has 1 values, row 0 has 2"),
+        ("[[1, 0.5], [0, null]]", "graph 1, column `node_feat`: row 1, value 1 is null"),
+    ] {
+        let path = file(folder.path(), "g.jsonl", &format!("{schema}{}{{{}", line("[[1, 2]]"), line(rows)));
+        let complaint = read(&path).unwrap_err().to_string();
+        assert!(complaint.ends_with(end), "{complaint}");
+        let Readable { dataset, unusable } = read_leniently(&path, &mixed(true)).unwrap();
+        assert!(end.ends_with(&unusable[&1]) && unusable.len() == 1, "{unusable:?}");
+        assert_eq!(dataset.graphs().graph(0).node().continuous, [2.0]);
+    }
 }
 
 #[test]

@@ -109,7 +109,9 @@ impl FeatureRecord {
 
     /// Moves continuous columns out of a list that holds them all.
     fn divide(&mut self, real: &[bool]) {
-        if self.floats.present || self.numbers.first_width() != real.len() {
+        // Rows that do not go together, or lack something, are complained about as they are.
+        let whole = self.numbers.first_null.is_none() && self.numbers.width() == Ok(real.len());
+        if self.floats.present || !whole {
             return;
         }
         let numbers = std::mem::take(&mut self.numbers);

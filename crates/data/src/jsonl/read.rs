@@ -80,11 +80,11 @@ fn stage(path: &Path, staging: &mut Staging, mut lenient: Option<&mut Lenient>) 
             None => parsed.map_err(|message| DataError::file(path, message))?,
             Some(lenient) => {
                 record.extras.clear();
-                staging.forgo_encodings(&mut record);
                 if let Err(reason) = parsed.and_then(|()| staging.usable(&mut record, path)) {
                     lenient.unusable.insert(staging.skip(), reason);
                     continue;
                 }
+                staging.forgo_encodings(&record);
             }
         }
         staging.push(&mut record, path)?;
@@ -277,32 +277,45 @@ impl Staging {
     }
 
     /// Leaves encodings aside that not all graphs have whole: they can be computed.
-    fn forgo_encodings(&mut self, record: &mut Record) {
+    fn forgo_encodings(&mut self, record: &Record) {
         let Ok(nodes) = record.node_count() else { return };
         let earlier = self.sizes.len() > self.skipped;
-        let Record { lap_pe, rw_pe, wl_pe, .. } = record;
         let [laplacian, walk, roles] = &mut self.forgone;
-        for (own, rows, forgone) in [(&mut self.lap_pe, lap_pe, laplacian), (&mut self.rw_pe, rw_pe, walk)] {
-            let other_width =
-                own.as_ref().is_some_and(|own| nodes > 0 && own.width > 0 && own.width != rows.first_width());
+        for (own, rows, forgone) in
+            [(&mut self.lap_pe, &record.lap_pe, laplacian), (&mut self.rw_pe, &record.rw_pe, walk)]
+        {
             let whole = push_coordinates(&mut None, rows, 0, nodes).is_ok();
+            let width = own.as_ref().map_or(0, |own| own.width);
+            let other_width = nodes > 0 && width > 0 && width != rows.first_width();
             *forgone |= !whole || other_width || earlier && own.is_some() != rows.present;
             if *forgone {
                 *own = None;
-                rows.clear();
             }
         }
-        let whole = push_roles(&mut None, wl_pe, 0, nodes).is_ok();
-        *roles |= !whole || earlier && self.wl_pe.is_some() != wl_pe.present;
+        let whole = push_roles(&mut None, &record.wl_pe, 0, nodes).is_ok();
+        *roles |= !whole || earlier && self.wl_pe.is_some() != record.wl_pe.present;
         if *roles {
             self.wl_pe = None;
-            wl_pe.clear();
         }
     }
 
-    /// Whether a line is, for itself, a graph, and has the columns that there should be.
+    fn push_encodings(&mut self, record: &Record, earlier: usize, nodes: usize) -> Result<(), Misfit> {
+        let [laplacian, walk, roles] = self.forgone;
+        if !laplacian {
+            push_coordinates(&mut self.lap_pe, &record.lap_pe, earlier, nodes).map_err(|m| (c::LAP_PE, m))?;
+        }
+        if !walk {
+            push_coordinates(&mut self.rw_pe, &record.rw_pe, earlier, nodes).map_err(|m| (c::RW_PE, m))?;
+        }
+        if !roles {
+            push_roles(&mut self.wl_pe, &record.wl_pe, earlier, nodes).map_err(|m| (c::WL_PE, m))?;
+        }
+        Ok(())
+    }
+
+    /// Whether a line is, for itself and without encodings, a graph, and has the columns that there should be.
     fn usable(&mut self, record: &mut Record, path: &Path) -> Result<(), String> {
-        let alone = Staging::default().push(record, path);
+        let alone = Staging { forgone: [true; 3], ..Default::default() }.push(record, path);
         alone.map_err(|e| e.of_graph().unwrap_or_else(|| e.to_string()))?;
         match &mut self.expected {
             Some(levels) => record.check(levels).map_err(|(column, message)| format!("column `{column}`: {message}")),
@@ -327,9 +340,7 @@ impl Staging {
         self.edge.push(&record.edge, edges, EDGE_NAMES).map_err(|(column, m)| wrong(column, m))?;
         self.push_targets(&record.y).map_err(|m| wrong(c::Y, m))?;
         self.push_splits(record, graph, nodes, edges).map_err(|(column, m)| wrong(column, m))?;
-        push_coordinates(&mut self.lap_pe, &record.lap_pe, earlier, nodes).map_err(|m| wrong(c::LAP_PE, m))?;
-        push_coordinates(&mut self.rw_pe, &record.rw_pe, earlier, nodes).map_err(|m| wrong(c::RW_PE, m))?;
-        push_roles(&mut self.wl_pe, &record.wl_pe, earlier, nodes).map_err(|m| wrong(c::WL_PE, m))?;
+        self.push_encodings(record, earlier, nodes).map_err(|(column, m)| wrong(column, m))?;
         for (name, value) in record.extras.drain(..) {
             let column = match self.extras.iter_mut().position(|(n, _)| *n == name) {
                 Some(at) => &mut self.extras[at].1,
