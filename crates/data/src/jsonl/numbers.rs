@@ -149,3 +149,8 @@ impl<'de> DeserializeSeed<'de> for Element<'_> {
         source.deserialize_any(Level { rows: self.rows, depth: self.depth, column: self.column })
     }
 }
+
+/// An index, if the number is one.
+pub(super) fn category(value: f64) -> Option<u32> {
+    (value >= 0.0 && value < f64::from(u32::MAX) && value.fract() == 0.0).then_some(value as u32)
+}

@@ -2,7 +2,6 @@
 //!
 //! Whether a column is categorical or continuous is known only at the end, so numbers are collected first.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -11,18 +10,19 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray};
 use gt_graph::encoding::{Coordinates, Encodings};
-use gt_graph::{FeatureLayout, FeatureRows, GraphParts, GraphStore, Layout, Level, Ragged};
+use gt_graph::{GraphParts, GraphStore, Layout, Level};
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
+use super::features::{FeatureStaging, expect_key};
 use super::fit::{Expected, FeatureRecord, Misfit, Names};
-use super::numbers::JsonRows;
+use super::numbers::{JsonRows, category};
 use crate::columns as c;
 use crate::dataset::{Dataset, Extra, Splits};
 use crate::error::{DataError, Result};
 use crate::lenient::{self, Lenient, without_sizes};
 use crate::node_count::{check_unbacked, node_count};
-use crate::schema::{FeatureSchema, Schema, TargetSchema};
+use crate::schema::{Schema, TargetSchema};
 use crate::stored_schema::StoredSchema;
 use crate::target_staging::TargetStaging;
 
@@ -397,13 +397,7 @@ impl Staging {
         Ok(())
     }
 
-    fn push_splits(
-        &mut self,
-        record: &mut Record,
-        graph: usize,
-        nodes: usize,
-        edges: usize,
-    ) -> Result<(), (&'static str, String)> {
+    fn push_splits(&mut self, record: &mut Record, graph: usize, nodes: usize, edges: usize) -> Result<(), Misfit> {
         let levels = [(Level::Graph, c::SPLIT), (Level::Node, c::NODE_SPLIT), (Level::Edge, c::EDGE_SPLIT)];
         for ((level, key), names) in levels.into_iter().zip(&mut record.splits) {
             let expected = self.splits.as_ref().is_some_and(|s| s.level == level);
@@ -470,20 +464,6 @@ impl Staging {
     }
 }
 
-/// The collector of an optional key, which all graphs must have or none.
-fn expect_key<'a, T: Default>(
-    own: &'a mut Option<T>,
-    rows: &JsonRows,
-    earlier: usize,
-) -> Result<Option<&'a mut T>, String> {
-    match (rows.present, own.is_some()) {
-        (true, false) if earlier > 0 => Err("the key is here, but not in earlier graphs".into()),
-        (false, true) => Err("the key is missing, but earlier graphs have it".into()),
-        (false, false) => Ok(None),
-        (true, _) => Ok(Some(own.get_or_insert_default())),
-    }
-}
-
 fn push_coordinates(
     own: &mut Option<Coordinates>,
     rows: &JsonRows,
@@ -518,191 +498,6 @@ fn push_roles(own: &mut Option<Vec<u32>>, rows: &JsonRows, earlier: usize, nodes
         roles.push(category(value).ok_or_else(|| format!("{value} is not a role"))?);
     }
     Ok(())
-}
-
-/// An index, if the number is one.
-fn category(value: f64) -> Option<u32> {
-    (value >= 0.0 && value < f64::from(u32::MAX) && value.fract() == 0.0).then_some(value as u32)
-}
-
-/// Features of all graphs on one level, with the kinds of their columns still open.
-#[derive(Default)]
-struct FeatureStaging {
-    numbers: NumberStaging,
-    floats: NumberStaging,
-    words: Option<(Vec<usize>, Vec<u32>)>,
-    /// Graphs' rows, to find the graph of a bad value.
-    ends: Vec<usize>,
-}
-
-#[derive(Default)]
-struct NumberStaging {
-    present: bool,
-    /// Columns, known from the first graph with rows on.
-    width: Option<usize>,
-    values: Vec<f64>,
-    real: Vec<bool>,
-}
-
-impl NumberStaging {
-    /// Rows of a graph; one that has none may lack the key. `earlier`: whether some graph before had rows.
-    fn push(&mut self, rows: &JsonRows, count: usize, earlier: bool) -> Result<(), String> {
-        if count == 0 && !rows.present {
-            return Ok(());
-        }
-        if count > 0 {
-            if rows.present != self.present && earlier {
-                let there = if rows.present { "here, but not in" } else { "missing, but present in" };
-                return Err(format!("the key is {there} earlier graphs"));
-            }
-            self.present = rows.present;
-        }
-        if !rows.present {
-            return Ok(());
-        }
-        if rows.lengths.len() != count {
-            return Err(format!("{} rows, expected {count}", rows.lengths.len()));
-        }
-        let width = rows.width()?;
-        if let Some(at) = rows.first_null {
-            return Err(format!("row {}, value {} is null", at / width.max(1), at % width.max(1)));
-        }
-        if count > 0 {
-            let known = *self.width.get_or_insert(width);
-            if width != known {
-                return Err(format!("rows of {width} values, earlier graphs have {known}"));
-            }
-        }
-        if self.real.len() < rows.real.len() {
-            self.real.resize(rows.real.len(), false);
-        }
-        self.real.iter_mut().zip(&rows.real).for_each(|(own, &real)| *own |= real);
-        self.values.extend_from_slice(&rows.values);
-        Ok(())
-    }
-}
-
-impl FeatureStaging {
-    fn push(&mut self, record: &FeatureRecord, count: usize, names: Names) -> Result<(), (&'static str, String)> {
-        let rows = self.ends.last().copied().unwrap_or(0);
-        let earlier = rows > 0;
-        self.numbers.push(&record.numbers, count, earlier).map_err(|m| (names[0], m))?;
-        self.floats.push(&record.floats, count, earlier).map_err(|m| (names[1], m))?;
-        self.ends.push(rows + count);
-        if count == 0 && !record.words.present {
-            return Ok(());
-        }
-        let words = expect_key(&mut self.words, &record.words, usize::from(earlier)).map_err(|m| (names[2], m))?;
-        let Some((offsets, indices)) = words else { return Ok(()) };
-        if record.words.lengths.len() != count {
-            return Err((names[2], format!("{} lists, expected {count}", record.words.lengths.len())));
-        }
-        if offsets.is_empty() {
-            offsets.push(0);
-        }
-        for &value in &record.words.values {
-            indices.push(category(value).ok_or_else(|| (names[2], format!("{value} is not an index")))?);
-        }
-        for &length in &record.words.lengths {
-            offsets.push(offsets.last().copied().unwrap_or(0) + length);
-        }
-        Ok(())
-    }
-
-    /// Integer columns become categorical, the others continuous.
-    fn finish(
-        self,
-        declared: Option<&FeatureLayout>,
-        column: &'static str,
-        unusable: &mut Option<&mut BTreeMap<usize, String>>,
-    ) -> Result<Features, (usize, &'static str, String)> {
-        let NumberStaging { width, values, mut real, .. } = self.numbers;
-        let (width, floats_width) = (width.unwrap_or(0), self.floats.width.unwrap_or(0));
-        real.resize(width, false);
-        // A stated layout wins: a continuous column may happen to hold integers only, and a real number among categories is the matter of its graph.
-        if let Some(FeatureLayout { categorical, continuous, .. }) = declared {
-            if *categorical == 0 && *continuous > 0 {
-                real.fill(true);
-            } else if *categorical > 0 && *continuous == floats_width {
-                real.fill(false);
-            }
-        }
-        let categorical_columns = real.iter().filter(|r| !**r).count();
-        let mut features = Features {
-            layout: FeatureLayout {
-                categorical: categorical_columns,
-                continuous: width - categorical_columns + floats_width,
-                multi_hot: self.words.is_some(),
-            },
-            ..Default::default()
-        };
-        let rows = self.ends.last().copied().unwrap_or(0);
-        // Without rows only the schema knows the columns.
-        if let Some(declared) = declared
-            && rows == 0
-        {
-            features.layout = declared.clone();
-        }
-        features.names = match rows {
-            0 => FeatureSchema::unnamed(&features.layout, column),
-            _ => FeatureSchema::by_position(
-                real.iter().copied().chain(std::iter::repeat_n(true, floats_width)),
-                features.layout.multi_hot,
-                column,
-            ),
-        };
-        for row in 0..rows {
-            for (at, &real) in real.iter().enumerate() {
-                let value = values[row * width + at];
-                if real {
-                    features.continuous.push(value as f32);
-                } else {
-                    let index = category(value);
-                    if index.is_none() {
-                        let graph = self.ends.partition_point(|&end| end <= row);
-                        let message = format!("{value} is not a category (0, 1, 2, …)");
-                        let Some(unusable) = unusable else {
-                            let hint = "; write numbers with a decimal point to make them continuous";
-                            return Err((graph, column, message + if declared.is_none() { hint } else { "" }));
-                        };
-                        unusable.entry(graph).or_insert(format!("column `{column}`: {message}"));
-                    }
-                    features.categorical.push(index.unwrap_or(0));
-                }
-            }
-            let floats = &self.floats.values[row * floats_width..(row + 1) * floats_width];
-            features.continuous.extend(floats.iter().map(|&v| v as f32));
-        }
-        (features.offsets, features.indices) = self.words.unwrap_or_default();
-        if features.layout.multi_hot && features.offsets.is_empty() {
-            features.offsets.push(0);
-        }
-        Ok(features)
-    }
-}
-
-#[derive(Default)]
-struct Features {
-    layout: FeatureLayout,
-    names: FeatureSchema,
-    categorical: Vec<u32>,
-    continuous: Vec<f32>,
-    offsets: Vec<usize>,
-    indices: Vec<u32>,
-}
-
-impl Features {
-    fn rows(&self, first: usize, count: usize) -> FeatureRows<'_> {
-        let FeatureLayout { categorical: a, continuous: b, multi_hot } = self.layout;
-        FeatureRows {
-            categorical: &self.categorical[first * a..(first + count) * a],
-            continuous: &self.continuous[first * b..(first + count) * b],
-            multi_hot: multi_hot.then(|| Ragged {
-                offsets: &self.offsets[first..=first + count],
-                indices: &self.indices[self.offsets[first]..self.offsets[first + count]],
-            }),
-        }
-    }
 }
 
 /// The narrowest column type that holds all values; what fits none is kept as its JSON text.
