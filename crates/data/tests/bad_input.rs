@@ -18,7 +18,7 @@ fn complaint(name: &str, text: &str) -> String {
 #[test]
 fn json_lines_say_what_is_wrong_and_where() {
     let good = r#"{"num_nodes": 2, "node_feat": [[1], [2]], "edge_index": [[0, 1], [1, 0]], "edge_attr": [[1], [1]], "y": [0.5]}"#;
-    let cases: [(&str, &str); 19] = [
+    let cases: [(&str, &str); 20] = [
         (
             r#"{"num_nodes": 2, "node_feat": [[1], [2]], "edge_index": [[0], [7]], "edge_attr": [[1]], "y": [0.5]}"#,
             "graph 1: edge 0 points to node 7, but the graph has 2 nodes",
@@ -79,6 +79,10 @@ fn json_lines_say_what_is_wrong_and_where() {
             r#"{"num_nodes": 2, "node_feat": [["a"], [2]], "edge_index": [[], []]}"#,
             "line 2: key `node_feat`: invalid type: string \"a\", expected a number or null (column 35)",
         ),
+        (
+            r#"{"num_nodes": 2, "node_feat": [[1], [2]], "edge_index": [[], []], "y": [0.5], "split": "train", "node_split": ["a", "b"]}"#,
+            "graph 1, column `split`: the key is here, but earlier graphs have no such split",
+        ),
         (r#"{"num_nodes": 2, "#, "line 2: it is not JSON: EOF while parsing a value (column 16)"),
         (
             r#"{"y": [NaN]}"#,
@@ -123,14 +127,14 @@ fn tables_name_row_and_column() {
         (
             "node,kind,x\n0,1,0.5\n1,-2,1.5\n",
             "src,dst\n",
-            "t_nodes.csv: row 2, column `kind`: -2 is not a category (0, 1, 2, …); --continuous kind makes it a number",
+            "t_nodes.csv: row 2, column `kind`: -2 is not a category (0, 1, 2, …); gt data convert --continuous kind makes it a number",
         ),
         ("node,kind,x\n0,1,0.5\n1,2,\n", "src,dst\n", "t_nodes.csv: row 2, column `x`: the cell is empty or NaN"),
         ("node,kind,x\n0,1,0.5\n1,2,nan\n", "src,dst\n", "t_nodes.csv: row 2, column `x`: the cell is empty or NaN"),
         (
             "node,kind,y\n0,1,0\n1,2,1700000000000\n",
             "src,dst\n",
-            "t_nodes.csv: row 2, column `y`: 1700000000000 is not a class (0, 1, 2, … or -1 for a missing label); --continuous y makes it a number",
+            "t_nodes.csv: row 2, column `y`: 1700000000000 is not a class (0, 1, 2, … or -1 for a missing label); gt data convert --continuous y makes it a number",
         ),
         (
             "node,kind,x\n0,1,0.5\n1,2,1e50\n",
@@ -141,7 +145,7 @@ fn tables_name_row_and_column() {
         (
             "node,name\n0,ann\n",
             "src,dst\n",
-            "t_nodes.csv: column `name` holds text; number its values, give it a role, or leave it out with --ignore name",
+            "t_nodes.csv: column `name` holds text; number its values, give it a role, or leave it out with gt data convert --ignore name",
         ),
         ("node,kind,kind\n0,1,1\n", "src,dst\n", "t_nodes.csv: two columns are named `kind`"),
     ];

@@ -167,6 +167,30 @@ fn positions_tell_categories_from_numbers() {
 }
 
 #[test]
+fn positions_tell_columns_that_the_model_has_in_another_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), "g.jsonl", "{\"node_feat\": [[0.5, 2, 1.5]], \"edge_index\": [[], []]}\n");
+    let schema = |categorical: &[&str], continuous: &[&str]| {
+        let categorical = categorical.iter().map(|name| Vocabulary { name: (*name).into(), size: 5 }).collect();
+        let continuous = continuous.iter().map(|name| (*name).into()).collect();
+        Schema { node: FeatureSchema { categorical, continuous, multi_hot: None }, ..Default::default() }
+    };
+    let [zero, one, two] = ["node_feat0", "node_feat1", "node_feat2"];
+    for (expected, categorical, continuous) in [
+        (schema(&[], &[two, zero, one]), &[][..], &[1.5, 0.5, 2.0][..]),
+        (schema(&[one], &[two, zero]), &[2], &[1.5, 0.5]),
+        (schema(&[], &[zero, one, two]), &[], &[0.5, 2.0, 1.5]),
+        // Names that tell nothing.
+        (schema(&[], &["a", "c", "b"]), &[], &[0.5, 2.0, 1.5]),
+    ] {
+        let Readable { dataset, unusable } = read_leniently(&path, &expected).unwrap();
+        let rows = dataset.graphs().graph(0).node();
+        assert_eq!((unusable.len(), rows.categorical, rows.continuous), (0, categorical, continuous));
+        assert!(dataset.schema().node.names().eq(expected.node.names()));
+    }
+}
+
+#[test]
 fn encodings_that_some_graphs_lack_are_left_aside() {
     let folder = tempfile::tempdir().unwrap();
     let line = |more: &str| format!("{{\"node_feat\": [[1], [2]], \"edge_index\": [[], []]{more}}}\n");
@@ -239,6 +263,11 @@ fn problems_of_the_whole_file_stay_errors() {
     assert!(text.ends_with("graph 1, column `node_feat`: rows of 3 values, earlier graphs have 2"), "{text}");
     let text = complaint(&file(folder.path(), "list.jsonl", "[\n1\n]\n"));
     assert!(text.contains("list.jsonl: no line of it is a graph: line 1: "), "{text}");
+    let text = complaint(&file(folder.path(), "other.jsonl", "{\"foo\": 1}\n{}\n"));
+    assert!(text.contains("other.jsonl: no line of it is a graph: column `num_nodes`: the key is missing"), "{text}");
+    let both = r#"{"num_nodes": 1, "edge_index": [[], []], "split": "train", "node_split": ["a"]}"#;
+    let text = read(&file(folder.path(), "both.jsonl", both)).unwrap_err().to_string();
+    assert!(text.ends_with("column `node_split`: there is a split of graphs already, and a file has one"), "{text}");
     assert!(complaint(&folder.path().join("none.jsonl")).contains("none.jsonl: "));
     assert!(complaint(&file(folder.path(), "half.parquet", "PAR1")).contains("not a readable Parquet file"));
 }

@@ -98,8 +98,14 @@ impl<'a> Predicted<'a> {
 
     /// Prediction and label of each real-valued label that is present.
     fn pairs(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
+        self.every(0, 1)
+    }
+
+    /// The same of every `step`-th number from the `first` on.
+    fn every(&self, first: usize, step: usize) -> impl Iterator<Item = (f64, f64)> + '_ {
         let labels = self.target.floats().unwrap_or_default();
-        let present = self.outputs.iter().zip(labels).filter(|(_, label)| !label.is_nan());
+        let pairs = self.outputs.iter().zip(labels).skip(first).step_by(step);
+        let present = pairs.filter(|(_, label)| !label.is_nan());
         present.map(|(output, label)| (f64::from(*output), f64::from(*label)))
     }
 
@@ -131,12 +137,16 @@ pub fn root_mean_squared_error(predicted: Predicted<'_>) -> f64 {
     mean(predicted.pairs().map(|(output, label)| (output - label).powi(2))).sqrt()
 }
 
-/// 1 − squared error / variance of the labels.
+/// 1 − squared error / variance of the labels, of each column by itself; the mean over those in which labels differ.
 pub fn r_squared(predicted: Predicted<'_>) -> f64 {
-    let centre = mean(predicted.pairs().map(|(_, label)| label));
-    let spread: f64 = predicted.pairs().map(|(_, label)| (label - centre).powi(2)).sum();
-    let error: f64 = predicted.pairs().map(|(output, label)| (output - label).powi(2)).sum();
-    if spread > 0.0 { 1.0 - error / spread } else { f64::NAN }
+    let of_column = |at: usize| {
+        let pairs = || predicted.every(at, predicted.width);
+        let centre = mean(pairs().map(|(_, label)| label));
+        let spread: f64 = pairs().map(|(_, label)| (label - centre).powi(2)).sum();
+        let error: f64 = pairs().map(|(output, label)| (output - label).powi(2)).sum();
+        if spread > 0.0 { 1.0 - error / spread } else { f64::NAN }
+    };
+    mean((0..predicted.width).map(of_column).filter(|value| !value.is_nan()))
 }
 
 /// Counts `[label][prediction]`.
@@ -297,6 +307,10 @@ mod tests {
         assert!((root_mean_squared_error(predicted) - (5.0f64 / 3.0).sqrt()).abs() < 1e-12);
         let spread = (13.0f64 / 3.0).powi(2) + (1.0f64 / 3.0).powi(2) + (14.0f64 / 3.0).powi(2);
         assert!((r_squared(predicted) - (1.0 - 5.0 / spread)).abs() < 1e-12);
+        // Each column by itself, however far apart they lie: 0 and 1; the third, in which labels do not differ, does not count.
+        let two =
+            Predicted { width: 3, ..floats(&[1.0, 100.0, 5.0, 1.0, 102.0, 5.0], &[0.0, 100.0, 7.0, 2.0, 102.0, 7.0]) };
+        assert_eq!(r_squared(two), 0.5);
         // Batches of 1 and 3 rows: 1 and (2 + 0)/2.
         let (both, _) = scores(Metric::Mae, predicted, &[1, 3]);
         assert_eq!((both.paper, both.exact), (1.0, 1.0));

@@ -22,8 +22,8 @@ pub(super) type Misfit = (&'static str, String);
 /// The columns that graphs should have on one level.
 pub(super) struct Expected {
     layout: FeatureLayout,
-    /// Where categorical and continuous columns lie in one list: which are continuous, by position. Known where they are named by it.
-    real: Option<Vec<bool>>,
+    /// Where the columns lie that have one list: categorical ones, then continuous ones, each in their order. Known where they are named by their position.
+    places: Option<[Vec<usize>; 2]>,
     names: Names,
     /// Who has these columns, in messages.
     who: &'static str,
@@ -35,14 +35,17 @@ pub(super) struct Expected {
 impl Expected {
     pub(super) fn new(schema: &FeatureSchema, names: Names, who: &'static str) -> Self {
         let layout = schema.layout();
-        let at = |position: usize| {
-            let name = format!("{}{position}", names[0]);
-            let categorical = schema.categorical.iter().any(|column| column.name == name);
-            let continuous = schema.continuous.contains(&name);
-            (categorical || continuous).then_some(continuous)
-        };
-        let real = (0..layout.categorical + layout.continuous).map(at).collect();
-        Self { layout, real, names, who, met: false, missed: false }
+        let columns = layout.categorical + layout.continuous;
+        let place = |name: &str| (0..columns).find(|at| format!("{}{at}", names[0]) == *name);
+        let categorical: Option<Vec<usize>> = schema.categorical.iter().map(|column| place(&column.name)).collect();
+        let continuous: Option<Vec<usize>> = schema.continuous.iter().map(|name| place(name)).collect();
+        let places = categorical.zip(continuous).map(|(categorical, continuous)| [categorical, continuous]);
+        // Columns of one kind in their order are left as they are.
+        let places = places.filter(|[categorical, continuous]| {
+            let both = !categorical.is_empty() && !continuous.is_empty();
+            both || !categorical.iter().chain(continuous).copied().eq(0..columns)
+        });
+        Self { layout, places, names, who, met: false, missed: false }
     }
 
     /// Brings a graph's features into the form in which continuous columns have a key of their own, and compares them; what there are no rows of may be missing.
@@ -53,11 +56,8 @@ impl Expected {
         if rows == 0 {
             return Ok(());
         }
-        if let Some(real) = &self.real
-            && self.layout.categorical > 0
-            && self.layout.continuous > 0
-        {
-            record.divide(real);
+        if let Some(places) = &self.places {
+            record.divide(places);
         }
         let result = self.compare(record);
         self.met |= result.is_ok();
@@ -107,23 +107,26 @@ impl FeatureRecord {
         self.words.clear();
     }
 
-    /// Moves continuous columns out of a list that holds them all.
-    fn divide(&mut self, real: &[bool]) {
+    /// Takes columns from their places in a list that holds them all; where there are both kinds, continuous ones get their own.
+    fn divide(&mut self, places: &[Vec<usize>; 2]) {
+        let [categorical, continuous] = places;
+        let columns = categorical.len() + continuous.len();
         // Rows that do not go together, or lack something, are complained about as they are.
-        let whole = self.numbers.first_null.is_none() && self.numbers.width() == Ok(real.len());
-        if self.floats.present || !whole {
+        let whole = self.numbers.first_null.is_none() && self.numbers.width() == Ok(columns);
+        if self.floats.present || !whole || columns == 0 {
             return;
         }
         let numbers = std::mem::take(&mut self.numbers);
-        let categorical = real.iter().filter(|real| !**real).count();
-        for (rows, kind, width) in
-            [(&mut self.numbers, false, categorical), (&mut self.floats, true, real.len() - categorical)]
-        {
-            let values = numbers.values.iter().zip(real.iter().cycle());
-            rows.values = values.filter(|(_, real)| **real == kind).map(|(value, _)| *value).collect();
-            rows.lengths = vec![width; numbers.lengths.len()];
-            rows.real = vec![kind; width];
+        let take = |rows: &mut JsonRows, places: &[usize]| {
+            let row = |row: &[f64]| places.iter().map(|&at| row[at]).collect::<Vec<_>>();
+            rows.values = numbers.values.chunks_exact(columns).flat_map(row).collect();
+            rows.lengths = vec![places.len(); numbers.lengths.len()];
+            rows.real = places.iter().map(|&at| numbers.real.get(at) == Some(&true)).collect();
             (rows.depth, rows.present) = (numbers.depth, true);
+        };
+        take(&mut self.numbers, if categorical.is_empty() { continuous } else { categorical });
+        if !categorical.is_empty() && !continuous.is_empty() {
+            take(&mut self.floats, continuous);
         }
     }
 }

@@ -72,12 +72,16 @@ fn stage(path: &Path, staging: &mut Staging, mut lenient: Option<&mut Lenient>) 
         let mut source = serde_json::Deserializer::from_slice(text);
         let parsed = (&mut record).deserialize(&mut source).and_then(|()| source.end());
         let parsed = parsed.map_err(|e| format!("line {number}: {}", json_message(&e, text)));
-        readable += usize::from(parsed.is_ok());
+        readable += usize::from(parsed.is_ok() && (record.num_nodes.present || record.edge_index.present));
         if let Some(schema) = record.schema.take() {
             staging.take_schema(&schema, path)?;
         }
         match &mut lenient {
-            None => parsed.map_err(|message| DataError::file(path, message))?,
+            None => {
+                parsed.map_err(|message| DataError::file(path, message))?;
+                let graph = staging.sizes.len();
+                staging.check(&mut record).map_err(|(column, m)| DataError::value(path, graph, column, m))?;
+            }
             Some(lenient) => {
                 record.extras.clear();
                 if let Err(reason) = parsed.and_then(|()| staging.usable(&mut record, path)) {
@@ -317,18 +321,17 @@ impl Staging {
     fn usable(&mut self, record: &mut Record, path: &Path) -> Result<(), String> {
         let alone = Staging { forgone: [true; 3], ..Default::default() }.push(record, path);
         alone.map_err(|e| e.of_graph().unwrap_or_else(|| e.to_string()))?;
-        match &mut self.expected {
-            Some(levels) => record.check(levels).map_err(|(column, message)| format!("column `{column}`: {message}")),
-            None => Ok(()),
-        }
+        self.check(record).map_err(|(column, message)| format!("column `{column}`: {message}"))
+    }
+
+    /// Compares a graph's columns with those that there should be, and brings them into their order.
+    fn check(&mut self, record: &mut Record) -> Result<(), Misfit> {
+        self.expected.as_mut().map_or(Ok(()), |levels| record.check(levels))
     }
 
     fn push(&mut self, record: &mut Record, path: &Path) -> Result<()> {
         let graph = self.sizes.len();
         let wrong = |column: &str, message: String| DataError::value(path, graph, column, message);
-        if let Some(levels) = &mut self.expected {
-            record.check(levels).map_err(|(column, m)| wrong(column, m))?;
-        }
         let nodes = record.node_count().map_err(|m| wrong(c::NUM_NODES, m))?;
         let edges = self.push_edges(&record.edge_index).map_err(|m| wrong(c::EDGE_INDEX, m))?;
         if !record.node.numbers.present && !record.node.floats.present && !record.node.words.present {
@@ -407,7 +410,10 @@ impl Staging {
                 }
                 continue;
             };
-            if !expected && (graph > 0 || self.splits.is_some()) {
+            if let Some(other) = self.splits.as_ref().filter(|_| !expected) {
+                return Err((key, format!("there is a split of {}s already, and a file has one", other.level)));
+            }
+            if !expected && graph > 0 {
                 return Err((key, "the key is here, but earlier graphs have no such split".into()));
             }
             if names.len() != level.rows(nodes, edges) {

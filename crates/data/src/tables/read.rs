@@ -212,7 +212,7 @@ impl<'a> Roles<'a> {
                 }
                 Kind::Text => {
                     let message = format!(
-                        "column `{name}` holds text; number its values, give it a role, or leave it out with --ignore {name}"
+                        "column `{name}` holds text; number its values, give it a role, or leave it out with gt data convert --ignore {name}"
                     );
                     return Err(DataError::file(&table.path, message));
                 }
@@ -252,7 +252,7 @@ impl FeatureColumns {
                     let value = column.category(row)?.ok_or("the cell is empty")?;
                     Ok(index(value).ok_or_else(|| {
                         format!(
-                            "{value} is not a category (0, 1, 2, …); --continuous {} makes it a number",
+                            "{value} is not a category (0, 1, 2, …); gt data convert --continuous {} makes it a number",
                             column.name
                         )
                     })?)
@@ -354,7 +354,10 @@ fn set_targets(
                     None | Some(-1) => Ok(MISSING_CLASS),
                     Some(value) => Ok(index(value).ok_or_else(|| {
                         let classes = "0, 1, 2, … or -1 for a missing label";
-                        format!("{value} is not a class ({classes}); --continuous {} makes it a number", column.name)
+                        format!(
+                            "{value} is not a class ({classes}); gt data convert --continuous {} makes it a number",
+                            column.name
+                        )
                     })?),
                 })?),
             }
