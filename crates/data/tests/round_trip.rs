@@ -88,6 +88,28 @@ fn zinc_survives_every_format_with_its_smiles() {
 }
 
 #[test]
+fn columns_stay_under_their_names_whatever_those_are() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("t_edges.csv"), "src,dst\n0,1\n").unwrap();
+    // As if gt had written them, in another order.
+    for (columns, rows) in [
+        ("node_feat1,node_feat0", ["0.5,1.5", "2.5,3.5"]),
+        ("node_feat2,node_feat0,node_feat1", ["3,0.5,1.5", "1,2.5,3.5"]),
+    ] {
+        std::fs::write(folder.path().join("t_nodes.csv"), format!("{columns}\n{}\n", rows.join("\n"))).unwrap();
+        let table = read(&folder.path().join("t_nodes.csv")).unwrap();
+        for name in ["t.jsonl", "t.parquet"] {
+            let path = folder.path().join(name);
+            write(&table, &path).unwrap();
+            let again = read(&path).unwrap();
+            assert_eq!(again.schema(), table.schema(), "{name}");
+            let [a, b] = [&again, &table].map(|set| set.graphs().graph(0).node());
+            assert_eq!((a.categorical, a.continuous), (b.categorical, b.continuous), "{name}");
+        }
+    }
+}
+
+#[test]
 fn graphs_without_edges_may_leave_their_features_out() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("g.jsonl");

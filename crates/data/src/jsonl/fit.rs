@@ -19,13 +19,17 @@ pub(super) type Names = [&'static str; 3];
 /// What is wrong with which column.
 pub(super) type Misfit = (&'static str, String);
 
+/// Who may have the columns that graphs should have, in messages.
+pub(super) const MODEL: &str = "the model";
+pub(super) const SCHEMA: &str = "the schema";
+
 /// The columns that graphs should have on one level.
 pub(super) struct Expected {
     layout: FeatureLayout,
     /// Where the columns lie that have one list: categorical ones, then continuous ones, each in their order. Known where they are named by their position.
     places: Option<[Vec<usize>; 2]>,
     names: Names,
-    /// Who has these columns, in messages.
+    /// [`MODEL`] or [`SCHEMA`].
     who: &'static str,
     /// Whether some rows had them, and some had others.
     pub(super) met: bool,
@@ -36,14 +40,17 @@ impl Expected {
     pub(super) fn new(schema: &FeatureSchema, names: Names, who: &'static str) -> Self {
         let layout = schema.layout();
         let columns = layout.categorical + layout.continuous;
-        let place = |name: &str| (0..columns).find(|at| format!("{}{at}", names[0]) == *name);
+        let place = |name: &str| {
+            let at = name.strip_prefix(names[0])?.parse().ok().filter(|&at| at < columns)?;
+            (format!("{}{at}", names[0]) == name).then_some(at)
+        };
         let categorical: Option<Vec<usize>> = schema.categorical.iter().map(|column| place(&column.name)).collect();
         let continuous: Option<Vec<usize>> = schema.continuous.iter().map(|name| place(name)).collect();
         let places = categorical.zip(continuous).map(|(categorical, continuous)| [categorical, continuous]);
-        // Columns of one kind in their order are left as they are.
+        // Columns of one kind lie in the order of the file's own schema, whatever they are called.
         let places = places.filter(|[categorical, continuous]| {
             let both = !categorical.is_empty() && !continuous.is_empty();
-            both || !categorical.iter().chain(continuous).copied().eq(0..columns)
+            both || who == MODEL && !categorical.iter().chain(continuous).copied().eq(0..columns)
         });
         Self { layout, places, names, who, met: false, missed: false }
     }

@@ -15,7 +15,7 @@ use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
 use super::features::{FeatureStaging, expect_key};
-use super::fit::{Expected, FeatureRecord, Misfit, Names};
+use super::fit::{Expected, FeatureRecord, MODEL, Misfit, Names, SCHEMA};
 use super::numbers::{JsonRows, category};
 use crate::columns as c;
 use crate::dataset::{Dataset, Extra, Splits};
@@ -30,7 +30,7 @@ use crate::target_staging::TargetStaging;
 pub(crate) fn read(path: &Path, mut lenient: Option<&mut Lenient>) -> Result<Dataset> {
     let mut staging = Staging::default();
     if let Some(lenient) = &lenient {
-        staging.expected = Some(expected(&lenient.expected, "the model"));
+        staging.expected = Some(expected(&lenient.expected, MODEL));
     }
     stage(path, &mut staging, lenient.as_deref_mut())?;
     if let (Some(lenient), Some(levels)) = (lenient.as_deref_mut(), &staging.expected)
@@ -270,7 +270,7 @@ impl Staging {
         let graph = self.sizes.len();
         if graph == 0 {
             if !self.unchecked {
-                self.expected = Some(expected(&schema, "the schema"));
+                self.expected = Some(expected(&schema, SCHEMA));
             }
             self.schema = Some(schema);
         } else if self.schema.as_ref() != Some(&schema) {
