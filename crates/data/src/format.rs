@@ -68,7 +68,7 @@ pub fn read(path: &Path) -> Result<Dataset> {
 }
 
 /// Reads graphs that something is to be predicted for, leaving targets and split aside. A graph that does not hold together (a value that is not finite, an edge to
-/// nowhere, a damaged line of JSON) is only noted. `expected` are the columns of the model's data; they decide where a file without a schema leaves a choice.
+/// nowhere, a damaged line of JSON, or one with other columns) is only noted. `expected` are the columns of the model's data; they decide where a file without a schema leaves a choice.
 ///
 /// # Errors
 /// If the file as a whole cannot be read.

@@ -20,7 +20,7 @@ pub struct Readable {
 
 /// What a lenient reader expects, and what it has passed over.
 pub(crate) struct Lenient {
-    /// Columns of the features where the file does not state them and its contents leave a choice.
+    /// Columns of the features where the file does not state them: those that a graph of JSON lines must have, and what its contents leave open.
     pub(crate) expected: Schema,
     pub(crate) unusable: BTreeMap<usize, String>,
 }

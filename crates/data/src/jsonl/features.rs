@@ -8,14 +8,14 @@ use super::fit::{FeatureRecord, Misfit, Names};
 use super::numbers::{JsonRows, category};
 use crate::schema::FeatureSchema;
 
-/// The collector of an optional key, which all graphs must have or none.
+/// The collector of an optional key, which all graphs must have or none. `earlier`: whether there were some before.
 pub(super) fn expect_key<'a, T: Default>(
     own: &'a mut Option<T>,
     rows: &JsonRows,
-    earlier: usize,
+    earlier: bool,
 ) -> Result<Option<&'a mut T>, String> {
     match (rows.present, own.is_some()) {
-        (true, false) if earlier > 0 => Err("the key is here, but not in earlier graphs".into()),
+        (true, false) if earlier => Err("the key is here, but not in earlier graphs".into()),
         (false, true) => Err("the key is missing, but earlier graphs have it".into()),
         (false, false) => Ok(None),
         (true, _) => Ok(Some(own.get_or_insert_default())),
@@ -90,7 +90,7 @@ impl FeatureStaging {
         if count == 0 && !record.words.present {
             return Ok(());
         }
-        let words = expect_key(&mut self.words, &record.words, usize::from(earlier)).map_err(|m| (names[2], m))?;
+        let words = expect_key(&mut self.words, &record.words, earlier).map_err(|m| (names[2], m))?;
         let Some((offsets, indices)) = words else { return Ok(()) };
         if record.words.lengths.len() != count {
             return Err((names[2], format!("{} lists, expected {count}", record.words.lengths.len())));

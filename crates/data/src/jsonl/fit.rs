@@ -1,5 +1,7 @@
 //! Whether a graph has the columns that a schema, or a model, has.
 
+use std::fmt;
+
 use gt_graph::FeatureLayout;
 
 use super::numbers::JsonRows;
@@ -19,9 +21,20 @@ pub(super) type Names = [&'static str; 3];
 /// What is wrong with which column.
 pub(super) type Misfit = (&'static str, String);
 
-/// Who may have the columns that graphs should have, in messages.
-pub(super) const MODEL: &str = "the model";
-pub(super) const SCHEMA: &str = "the schema";
+/// Who has the columns that graphs should have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// A model that the graphs are read for.
+    Model,
+    /// The schema that the file states.
+    Schema,
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Self::Model { "the model" } else { "the schema" })
+    }
+}
 
 /// The columns that graphs should have on one level.
 pub(super) struct Expected {
@@ -29,15 +42,14 @@ pub(super) struct Expected {
     /// Where the columns lie that have one list: categorical ones, then continuous ones, each in their order. Known where they are named by their position.
     places: Option<[Vec<usize>; 2]>,
     names: Names,
-    /// [`MODEL`] or [`SCHEMA`].
-    who: &'static str,
+    owner: Owner,
     /// Whether some rows had them, and some had others.
     pub(super) met: bool,
     pub(super) missed: bool,
 }
 
 impl Expected {
-    pub(super) fn new(schema: &FeatureSchema, names: Names, who: &'static str) -> Self {
+    pub(super) fn new(schema: &FeatureSchema, names: Names, owner: Owner) -> Self {
         let layout = schema.layout();
         let columns = layout.categorical + layout.continuous;
         let place = |name: &str| {
@@ -50,9 +62,9 @@ impl Expected {
         // Columns of one kind lie in the order of the file's own schema, whatever they are called.
         let places = places.filter(|[categorical, continuous]| {
             let both = !categorical.is_empty() && !continuous.is_empty();
-            both || who == MODEL && !categorical.iter().chain(continuous).copied().eq(0..columns)
+            both || owner == Owner::Model && !categorical.iter().chain(continuous).copied().eq(0..columns)
         });
-        Self { layout, places, names, who, met: false, missed: false }
+        Self { layout, places, names, owner, met: false, missed: false }
     }
 
     /// Brings a graph's features into the form in which continuous columns have a key of their own, and compares them; what there are no rows of may be missing.
@@ -84,7 +96,7 @@ impl Expected {
         } else {
             (categorical, continuous)
         };
-        let who = self.who;
+        let owner = self.owner;
         for (rows, width, name) in [(numbers, of_numbers, self.names[0]), (floats, of_floats, self.names[1])] {
             let found = rows.first_width();
             if found == width {
@@ -93,15 +105,15 @@ impl Expected {
             return Err((
                 name,
                 match (rows.present, width) {
-                    (false, _) => format!("the key is missing, but {who} has it"),
-                    (true, 0) => format!("{who} has no such column"),
-                    (true, _) => format!("rows of {found} values, {who} has {width}"),
+                    (false, _) => format!("the key is missing, but {owner} has it"),
+                    (true, 0) => format!("{owner} has no such column"),
+                    (true, _) => format!("rows of {found} values, {owner} has {width}"),
                 },
             ));
         }
         match (words.present, multi_hot) {
-            (false, true) => Err((self.names[2], format!("the key is missing, but {who} has it"))),
-            (true, false) => Err((self.names[2], format!("{who} has no such column"))),
+            (false, true) => Err((self.names[2], format!("the key is missing, but {owner} has it"))),
+            (true, false) => Err((self.names[2], format!("{owner} has no such column"))),
             _ => Ok(()),
         }
     }

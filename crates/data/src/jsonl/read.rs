@@ -15,7 +15,7 @@ use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
 use super::features::{FeatureStaging, expect_key};
-use super::fit::{Expected, FeatureRecord, MODEL, Misfit, Names, SCHEMA};
+use super::fit::{Expected, FeatureRecord, Misfit, Owner};
 use super::numbers::{JsonRows, category};
 use crate::columns as c;
 use crate::dataset::{Dataset, Extra, Splits};
@@ -30,7 +30,7 @@ use crate::target_staging::TargetStaging;
 pub(crate) fn read(path: &Path, mut lenient: Option<&mut Lenient>) -> Result<Dataset> {
     let mut staging = Staging::default();
     if let Some(lenient) = &lenient {
-        staging.expected = Some(expected(&lenient.expected, MODEL));
+        staging.expected = Some(expected(&lenient.expected, Owner::Model));
     }
     stage(path, &mut staging, lenient.as_deref_mut())?;
     if let (Some(lenient), Some(levels)) = (lenient.as_deref_mut(), &staging.expected)
@@ -45,8 +45,8 @@ pub(crate) fn read(path: &Path, mut lenient: Option<&mut Lenient>) -> Result<Dat
 }
 
 /// Columns of nodes and of edges.
-fn expected(schema: &Schema, who: &'static str) -> [Expected; 2] {
-    [Expected::new(&schema.node, NODE_NAMES, who), Expected::new(&schema.edge, EDGE_NAMES, who)]
+fn expected(schema: &Schema, owner: Owner) -> [Expected; 2] {
+    [Expected::new(&schema.node, c::NODE_FEATURES, owner), Expected::new(&schema.edge, c::EDGE_FEATURES, owner)]
 }
 
 /// Reads all lines.
@@ -129,9 +129,6 @@ struct Record {
     schema: Option<Value>,
     extras: Vec<(String, Value)>,
 }
-
-const NODE_NAMES: Names = [c::NODE_FEAT, c::NODE_FEAT_FLOAT, c::NODE_MULTI_HOT];
-const EDGE_NAMES: Names = [c::EDGE_ATTR, c::EDGE_ATTR_FLOAT, c::EDGE_MULTI_HOT];
 
 impl Record {
     fn clear(&mut self) {
@@ -246,7 +243,7 @@ struct Staging {
     skipped: usize,
     /// Columns of nodes and of edges, where a schema or a model tells them.
     expected: Option<[Expected; 2]>,
-    /// Whether a schema does not matter while graphs are read.
+    /// Columns are not compared while graphs are read: no graph has those that were expected.
     unchecked: bool,
     /// Which encodings are not read any more: Laplacian, random walk, Weisfeiler-Lehman.
     forgone: [bool; 3],
@@ -270,7 +267,7 @@ impl Staging {
         let graph = self.sizes.len();
         if graph == 0 {
             if !self.unchecked {
-                self.expected = Some(expected(&schema, SCHEMA));
+                self.expected = Some(expected(&schema, Owner::Schema));
             }
             self.schema = Some(schema);
         } else if self.schema.as_ref() != Some(&schema) {
@@ -288,7 +285,7 @@ impl Staging {
         for (own, rows, forgone) in
             [(&mut self.lap_pe, &record.lap_pe, laplacian), (&mut self.rw_pe, &record.rw_pe, walk)]
         {
-            let whole = push_coordinates(&mut None, rows, 0, nodes).is_ok();
+            let whole = push_coordinates(&mut None, rows, false, nodes).is_ok();
             let width = own.as_ref().map_or(0, |own| own.width);
             let other_width = nodes > 0 && width > 0 && width != rows.first_width();
             *forgone |= !whole || other_width || earlier && own.is_some() != rows.present;
@@ -296,14 +293,14 @@ impl Staging {
                 *own = None;
             }
         }
-        let whole = push_roles(&mut None, &record.wl_pe, 0, nodes).is_ok();
+        let whole = push_roles(&mut None, &record.wl_pe, false, nodes).is_ok();
         *roles |= !whole || earlier && self.wl_pe.is_some() != record.wl_pe.present;
         if *roles {
             self.wl_pe = None;
         }
     }
 
-    fn push_encodings(&mut self, record: &Record, earlier: usize, nodes: usize) -> Result<(), Misfit> {
+    fn push_encodings(&mut self, record: &Record, earlier: bool, nodes: usize) -> Result<(), Misfit> {
         let [laplacian, walk, roles] = self.forgone;
         if !laplacian {
             push_coordinates(&mut self.lap_pe, &record.lap_pe, earlier, nodes).map_err(|m| (c::LAP_PE, m))?;
@@ -338,9 +335,9 @@ impl Staging {
             check_unbacked(nodes, edges).map_err(|m| wrong(c::NUM_NODES, m))?;
         }
         self.sizes.push((nodes, edges));
-        let earlier = graph - self.skipped;
-        self.node.push(&record.node, nodes, NODE_NAMES).map_err(|(column, m)| wrong(column, m))?;
-        self.edge.push(&record.edge, edges, EDGE_NAMES).map_err(|(column, m)| wrong(column, m))?;
+        let earlier = graph > self.skipped;
+        self.node.push(&record.node, nodes, c::NODE_FEATURES).map_err(|(column, m)| wrong(column, m))?;
+        self.edge.push(&record.edge, edges, c::EDGE_FEATURES).map_err(|(column, m)| wrong(column, m))?;
         self.push_targets(&record.y).map_err(|m| wrong(c::Y, m))?;
         self.push_splits(record, graph, nodes, edges).map_err(|(column, m)| wrong(column, m))?;
         self.push_encodings(record, earlier, nodes).map_err(|(column, m)| wrong(column, m))?;
@@ -470,12 +467,7 @@ impl Staging {
     }
 }
 
-fn push_coordinates(
-    own: &mut Option<Coordinates>,
-    rows: &JsonRows,
-    earlier: usize,
-    nodes: usize,
-) -> Result<(), String> {
+fn push_coordinates(own: &mut Option<Coordinates>, rows: &JsonRows, earlier: bool, nodes: usize) -> Result<(), String> {
     let Some(own) = expect_key(own, rows, earlier)? else { return Ok(()) };
     let width = rows.width()?;
     if rows.lengths.len() != nodes {
@@ -495,7 +487,7 @@ fn push_coordinates(
     Ok(())
 }
 
-fn push_roles(own: &mut Option<Vec<u32>>, rows: &JsonRows, earlier: usize, nodes: usize) -> Result<(), String> {
+fn push_roles(own: &mut Option<Vec<u32>>, rows: &JsonRows, earlier: bool, nodes: usize) -> Result<(), String> {
     let Some(roles) = expect_key(own, rows, earlier)? else { return Ok(()) };
     if rows.values.len() != nodes {
         return Err(format!("{} roles for {nodes} nodes", rows.values.len()));

@@ -57,7 +57,7 @@ impl Line {
             graph.num_nodes(),
             layout.node.categorical,
             layout.node.continuous,
-            [c::NODE_FEAT, c::NODE_FEAT_FLOAT, c::NODE_MULTI_HOT],
+            c::NODE_FEATURES,
         );
         self.key(c::EDGE_INDEX).list([graph.src(), graph.dst()], |line, ends| {
             line.list(ends, |line, &node| line.integer(node.into()));
@@ -67,7 +67,7 @@ impl Line {
             graph.num_edges(),
             layout.edge.categorical,
             layout.edge.continuous,
-            [c::EDGE_ATTR, c::EDGE_ATTR_FLOAT, c::EDGE_MULTI_HOT],
+            c::EDGE_FEATURES,
         );
         self.targets(store, &graph);
         for extra in dataset.extras() {

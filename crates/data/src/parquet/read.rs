@@ -148,11 +148,7 @@ fn find_layout(opened: &Opened, path: &Path) -> Result<Layout> {
         }
         Ok(layout)
     };
-    Ok(Layout {
-        node: features([c::NODE_FEAT, c::NODE_FEAT_FLOAT, c::NODE_MULTI_HOT])?,
-        edge: features([c::EDGE_ATTR, c::EDGE_ATTR_FLOAT, c::EDGE_MULTI_HOT])?,
-        target: None,
-    })
+    Ok(Layout { node: features(c::NODE_FEATURES)?, edge: features(c::EDGE_FEATURES)?, target: None })
 }
 
 /// Width of a matrix column, and whether it holds real numbers.

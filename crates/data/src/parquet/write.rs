@@ -123,16 +123,10 @@ impl Columns<'_> {
         let sizes = self.graphs.clone().map(|g| store.node_range(g).len() as i64);
         columns.push((c::NUM_NODES, Arc::new(Int64Array::from_iter_values(sizes))));
         let node = &store.layout().node;
-        columns.extend(
-            self.features(Level::Node, node, [c::NODE_FEAT, c::NODE_FEAT_FLOAT, c::NODE_MULTI_HOT])
-                .ok_or_else(too_large)?,
-        );
+        columns.extend(self.features(Level::Node, node, c::NODE_FEATURES).ok_or_else(too_large)?);
         columns.push((c::EDGE_INDEX, self.edge_index().ok_or_else(too_large)?));
         let edge = &store.layout().edge;
-        columns.extend(
-            self.features(Level::Edge, edge, [c::EDGE_ATTR, c::EDGE_ATTR_FLOAT, c::EDGE_MULTI_HOT])
-                .ok_or_else(too_large)?,
-        );
+        columns.extend(self.features(Level::Edge, edge, c::EDGE_FEATURES).ok_or_else(too_large)?);
         if let Some(layout) = store.layout().target {
             columns.push((c::Y, self.targets(layout).ok_or_else(too_large)?));
         }

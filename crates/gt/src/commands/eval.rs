@@ -112,13 +112,10 @@ impl Arguments {
     }
 }
 
-/// Runs inside a directory, as `gt train --seeds` leaves them.
-fn seeds_in(path: &Path) -> Vec<PathBuf> {
+/// The first of the runs that `gt train --seeds` leaves in a directory.
+fn seed_in(path: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    let mut runs: Vec<PathBuf> =
-        entries.map(|e| e.path()).filter(|run| run.join("model.safetensors").is_file()).collect();
-    runs.sort();
-    runs
+    entries.map(|entry| entry.path()).filter(|run| run.join("model.safetensors").is_file()).min()
 }
 
 /// The model of a run directory or file.
@@ -129,7 +126,7 @@ pub fn open(path: &Path, best: bool) -> Result<(ModelHeader, Engine<f32>)> {
         false => path.to_owned(),
     };
     if !file.is_file()
-        && let Some(seed) = seeds_in(path).first()
+        && let Some(seed) = seed_in(path)
     {
         bail!("{}: there is no model in it, but runs of several seeds, such as {}", path.display(), seed.display());
     }
