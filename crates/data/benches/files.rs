@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use gt_data::{SbmSet, read, write};
+use graph_transformer_data::{SbmSet, read, write};
 use gt_graph::GraphBatch;
 
 const REPEATS: usize = 3;

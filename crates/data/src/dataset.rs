@@ -8,7 +8,7 @@ use gt_graph::{FeatureLayout, GraphStore, Level};
 
 use crate::error::{DataError, Result};
 use crate::known;
-use crate::schema::Schema;
+use gt_graph::Schema;
 
 /// Which part of the data each graph, node or edge belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]

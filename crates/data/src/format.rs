@@ -6,9 +6,9 @@ use crate::dataset::Dataset;
 use crate::error::{DataError, Result};
 use crate::lenient::{Lenient, Readable};
 use crate::scalar::Scalar;
-use crate::schema::Schema;
 use crate::tables::{self, TableMapping, TablePaths};
 use crate::{jsonl, parquet};
+use gt_graph::Schema;
 
 /// A way to store graphs in files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

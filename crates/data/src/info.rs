@@ -6,7 +6,7 @@ use gt_graph::{GraphStore, Level, TargetKind};
 use serde::Serialize;
 
 use crate::dataset::{Dataset, Splits};
-use crate::schema::{FeatureSchema, Schema, TargetSchema, Vocabulary};
+use gt_graph::{FeatureSchema, Schema, TargetSchema, Vocabulary};
 
 /// Statistics of a data set; serialises as what `gt data info --json` prints.
 #[derive(Clone, Debug, PartialEq, Serialize)]

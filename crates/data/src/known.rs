@@ -3,7 +3,7 @@
 use gt_graph::GraphStore;
 use sha2::{Digest, Sha256};
 
-use crate::schema::Schema;
+use gt_graph::Schema;
 
 /// A published data set.
 struct Known {

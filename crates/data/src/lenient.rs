@@ -7,7 +7,7 @@ use gt_graph::{FeatureLayout, FeatureRows, GraphParts, GraphStore, Ragged};
 
 use crate::dataset::Dataset;
 use crate::error::{DataError, Result};
-use crate::schema::{FeatureSchema, Schema};
+use gt_graph::{FeatureSchema, Schema};
 
 /// Graphs, as far as a file could be read.
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use crate::dataset::{Dataset, Splits};
 use crate::error::{DataError, Result};
 use crate::random::{Probability, Stream};
-use crate::schema::{FeatureSchema, Schema, TargetColumn, TargetSchema, Vocabulary};
+use gt_graph::{FeatureSchema, Schema, TargetColumn, TargetSchema, Vocabulary};
 
 /// Which of the two sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,14 +70,14 @@ impl SbmSet {
     /// If the sizes are all zero.
     ///
     /// ```
-    /// use gt_data::{SbmSet, SbmSizes};
+    /// use graph_transformer_data::{SbmSet, SbmSizes};
     ///
     /// let set = SbmSet::Cluster.generate(41, SbmSizes { train: 8, val: 1, test: 1 })?;
     /// assert_eq!(set.graphs().len(), 10);
     /// let first = set.graphs().graph(0);
     /// let seeds = first.node().categorical.iter().filter(|&&u| u > 0).count();
     /// assert_eq!(seeds, 6);
-    /// # Ok::<(), gt_data::DataError>(())
+    /// # Ok::<(), graph_transformer_data::DataError>(())
     /// ```
     pub fn generate(self, seed: u64, sizes: SbmSizes) -> Result<Dataset> {
         let parts = [("train", sizes.train), ("val", sizes.val), ("test", sizes.test)];

@@ -60,14 +60,14 @@ pub fn usual_level(dataset: &Dataset) -> Level {
 /// If the plan does not fit the data: shares that do not add up, an unknown column, more folds than rows.
 ///
 /// ```
-/// use gt_data::{Parts, SbmSet, SbmSizes, SplitBy, SplitPlan, make_split};
+/// use graph_transformer_data::{Parts, SbmSet, SbmSizes, SplitBy, SplitPlan, make_split};
 /// use gt_graph::{GraphStore, Level};
 ///
 /// let set = SbmSet::Cluster.generate(1, SbmSizes { train: 10, val: 0, test: 0 })?;
 /// let plan = SplitPlan { by: SplitBy::Random, parts: Parts::Folds(5), level: Level::Graph, seed: 7 };
 /// let split = make_split(&set, &plan)?;
 /// assert_eq!(split.rows("fold3").len(), 2);
-/// # Ok::<(), gt_data::DataError>(())
+/// # Ok::<(), graph_transformer_data::DataError>(())
 /// ```
 pub fn make_split(dataset: &Dataset, plan: &SplitPlan) -> Result<Splits> {
     let rows = dataset.graphs().rows(plan.level);

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{DataError, Result};
-use crate::schema::Schema;
+use gt_graph::Schema;
 
 /// Version of the layout that this program writes, and the newest it reads.
 const FORMAT_VERSION: u32 = 1;

@@ -9,7 +9,7 @@ use gt_graph::{GraphStore, Level, MISSING_CLASS, TargetKind, TargetLayout, Targe
 
 use crate::columns;
 use crate::error::{DataError, Result};
-use crate::schema::TargetSchema;
+use gt_graph::TargetSchema;
 
 /// Collected values of `y`.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gt_data::{read, write};
+use graph_transformer_data::{read, write};
 
 /// Reads `text` as a file of that name and returns the complaint.
 fn complaint(name: &str, text: &str) -> String {

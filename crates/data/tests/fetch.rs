@@ -8,8 +8,8 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use gt_data::fetch::{ZincSource, download, fetch_zinc, zinc_from_file};
-use gt_data::{SbmSet, SbmSizes, read, write};
+use graph_transformer_data::fetch::{ZincSource, download, fetch_zinc, zinc_from_file};
+use graph_transformer_data::{SbmSet, SbmSizes, read, write};
 use support::shared;
 
 /// Serves byte strings by path, with ranges and entity tags; each file's connection may be cut after some bytes, once.

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gt_data::{Dataset, SbmSet, SbmSizes, read, write};
+use graph_transformer_data::{Dataset, SbmSet, SbmSizes, read, write};
 use gt_graph::{GraphStore, Level, TargetKind};
 use support::{Draw, Shape, make};
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use arrow_array::builder::{Float32Builder, Int64Builder, ListBuilder};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
-use gt_data::{Dataset, FeatureSchema, Readable, Schema, Vocabulary, read, read_leniently, write};
+use graph_transformer_data::{Dataset, Readable, read, read_leniently, write};
+use gt_graph::{FeatureSchema, Schema, Vocabulary};
 use gt_graph::{Level, TargetKind};
 use support::{Shape, make};
 

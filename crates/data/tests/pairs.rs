@@ -1,6 +1,6 @@
 //! Tables of pairs of nodes.
 
-use gt_data::{PairTable, Records};
+use graph_transformer_data::{PairTable, Records};
 
 #[test]
 fn cells_are_numbers_from_0_or_say_what_they_are() {

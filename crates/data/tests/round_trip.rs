@@ -4,7 +4,7 @@ mod support;
 
 use std::path::Path;
 
-use gt_data::{Dataset, TableMapping, TablePaths, read, read_tables, write};
+use graph_transformer_data::{Dataset, TableMapping, TablePaths, read, read_tables, write};
 use gt_graph::{Level, TargetKind};
 use proptest::prelude::*;
 use support::{Shape, make, shared};
@@ -37,7 +37,7 @@ fn same(a: &Dataset, b: &Dataset) -> Result<(), TestCaseError> {
         b.split().map(|s| (s.level, (0..s.codes.len()).map(|r| s.name(r)).collect::<Vec<_>>()))
     );
     // Bit for bit: equality of floats would let -0.0 become 0.0.
-    prop_assert_eq!(gt_data::content_hash(a.graphs()), gt_data::content_hash(b.graphs()));
+    prop_assert_eq!(graph_transformer_data::content_hash(a.graphs()), graph_transformer_data::content_hash(b.graphs()));
     prop_assert!(a.graphs() == b.graphs());
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use gt_data::{Dataset, SbmSet, SbmSizes};
+use graph_transformer_data::{Dataset, SbmSet, SbmSizes};
 
 fn means(set: &Dataset) -> (f64, f64) {
     let graphs = set.graphs().len() as f64;
@@ -114,7 +114,11 @@ fn the_same_seed_gives_the_same_bytes_on_any_number_of_threads() {
             let path = folder.path().join(format!("{set:?}-{seed}-{threads}.parquet"));
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| {
-                gt_data::write(&set.generate(seed, SbmSizes { train: 700, val: 20, test: 20 }).unwrap(), &path).unwrap()
+                graph_transformer_data::write(
+                    &set.generate(seed, SbmSizes { train: 700, val: 20, test: 20 }).unwrap(),
+                    &path,
+                )
+                .unwrap()
             });
             std::fs::read(path).unwrap()
         };

@@ -4,7 +4,7 @@ mod support;
 
 use std::collections::HashMap;
 
-use gt_data::{Dataset, Parts, SbmSet, SbmSizes, SplitBy, SplitPlan, make_split, read, usual_level};
+use graph_transformer_data::{Dataset, Parts, SbmSet, SbmSizes, SplitBy, SplitPlan, make_split, read, usual_level};
 use gt_graph::{Level, TargetKind};
 use support::{Shape, make};
 

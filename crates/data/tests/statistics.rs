@@ -2,7 +2,7 @@
 
 mod support;
 
-use gt_data::{Info, PartInfo, read};
+use graph_transformer_data::{Info, PartInfo, read};
 use support::shared;
 
 #[test]

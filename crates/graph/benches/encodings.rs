@@ -6,8 +6,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use gt_graph::encoding::{Encoding, Laplacian, RandomWalk, Solver, WeisfeilerLehman, encode_all};
-use gt_graph::{GraphParts, GraphRef, GraphStore, Layout};
+use graph_transformer_graph::encoding::{Encoding, Laplacian, RandomWalk, Solver, WeisfeilerLehman, encode_all};
+use graph_transformer_graph::{GraphParts, GraphRef, GraphStore, Layout};
 
 type Edges = Vec<(u32, u32)>;
 /// Number of nodes, and edges.

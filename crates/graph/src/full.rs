@@ -10,7 +10,7 @@ use crate::batch::GraphBatch;
 /// Neighbours and edge numbers are arithmetic on the graph offsets, so the view costs no memory.
 ///
 /// ```
-/// use gt_graph::{Graph, GraphBatch, GraphParts};
+/// use graph_transformer_graph::{Graph, GraphBatch, GraphParts};
 ///
 /// let lonely = Graph::new(GraphParts { num_nodes: 3, ..Default::default() })?;
 /// let mut batch = GraphBatch::new();
@@ -19,7 +19,7 @@ use crate::batch::GraphBatch;
 /// assert_eq!(full.num_edges(), 6);
 /// let into_1: Vec<_> = full.in_edges(1).collect();
 /// assert_eq!(into_1, [(0, 0), (5, 2)]); // (edge number, source): 0→1 is edge 0, 2→1 is edge 5
-/// # Ok::<(), gt_graph::GraphError>(())
+/// # Ok::<(), graph_transformer_graph::GraphError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct FullView<'a> {

@@ -13,6 +13,7 @@ mod error;
 mod features;
 mod full;
 mod layout;
+mod schema;
 mod store;
 mod targets;
 
@@ -21,5 +22,6 @@ pub use error::GraphError;
 pub use features::{FeatureRows, Ragged};
 pub use full::FullView;
 pub use layout::{FeatureLayout, Layout, Level, MISSING_CLASS, TargetKind, TargetLayout};
+pub use schema::{FeatureSchema, Schema, TargetColumn, TargetSchema, Vocabulary};
 pub use store::{Graph, GraphParts, GraphRef, GraphStore, MAX_INDEX};
 pub use targets::TargetRows;

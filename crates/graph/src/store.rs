@@ -362,7 +362,7 @@ impl PartialEq for GraphStore {
 /// One checked graph that owns its values.
 ///
 /// ```
-/// use gt_graph::{FeatureRows, Graph, GraphParts};
+/// use graph_transformer_graph::{FeatureRows, Graph, GraphParts};
 ///
 /// // Water: an oxygen with two hydrogens, every bond in both directions.
 /// let water = Graph::new(GraphParts {
@@ -376,7 +376,7 @@ impl PartialEq for GraphStore {
 ///
 /// let broken = Graph::new(GraphParts { num_nodes: 3, src: &[0], dst: &[7], ..Default::default() });
 /// assert_eq!(broken.unwrap_err().to_string(), "edge 0 points to node 7, but the graph has 3 nodes");
-/// # Ok::<(), gt_graph::GraphError>(())
+/// # Ok::<(), graph_transformer_graph::GraphError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Graph(GraphStore);

@@ -3,8 +3,8 @@
 use std::alloc::{GlobalAlloc, Layout as Memory, System};
 use std::cell::Cell;
 
-use gt_graph::encoding::{Coordinates, Encodings};
-use gt_graph::{
+use graph_transformer_graph::encoding::{Coordinates, Encodings};
+use graph_transformer_graph::{
     FeatureLayout, FeatureRows, GraphBatch, GraphError, GraphParts, GraphStore, Layout, Level, MISSING_CLASS, Ragged,
     TargetKind, TargetLayout, TargetRows,
 };

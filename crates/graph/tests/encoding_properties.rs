@@ -2,8 +2,8 @@
 
 mod reference;
 
-use gt_graph::Graph;
-use gt_graph::encoding::{Encoding, Laplacian, RandomWalk, Spectrum, WeisfeilerLehman};
+use graph_transformer_graph::Graph;
+use graph_transformer_graph::encoding::{Encoding, Laplacian, RandomWalk, Spectrum, WeisfeilerLehman};
 use proptest::prelude::*;
 use reference::{directed, distance, jacobi_eigenvalues, laplacian, projector, worst_orthogonality, worst_residual};
 

@@ -2,8 +2,8 @@
 
 mod reference;
 
-use gt_graph::encoding::{Encoding, Laplacian, Solver};
-use gt_graph::{Graph, GraphParts};
+use graph_transformer_graph::encoding::{Encoding, Laplacian, Solver};
+use graph_transformer_graph::{Graph, GraphParts};
 use reference::{distance, dot, projector, worst_orthogonality, worst_residual};
 use safetensors::SafeTensors;
 

@@ -2,8 +2,8 @@
 
 mod reference;
 
-use gt_graph::encoding::{Encoding, WeisfeilerLehman};
-use gt_graph::{Graph, GraphParts};
+use graph_transformer_graph::encoding::{Encoding, WeisfeilerLehman};
+use graph_transformer_graph::{Graph, GraphParts};
 use safetensors::SafeTensors;
 
 fn integers(file: &SafeTensors<'_>, name: &str) -> Vec<u32> {

@@ -2,8 +2,8 @@
 
 mod reference;
 
-use gt_graph::Graph;
-use gt_graph::encoding::{Encoding, Laplacian, Spectrum};
+use graph_transformer_graph::Graph;
+use graph_transformer_graph::encoding::{Encoding, Laplacian, Spectrum};
 use reference::{complete, directed, distance, path, star, undirected, union};
 
 /// Eigenvalues and vectors (one per row), of all pairs.

@@ -2,8 +2,8 @@
 
 mod reference;
 
-use gt_graph::encoding::{Laplacian, Solver, Spectrum, encode_all};
-use gt_graph::{Graph, GraphParts, GraphStore, Layout};
+use graph_transformer_graph::encoding::{Laplacian, Solver, Spectrum, encode_all};
+use graph_transformer_graph::{Graph, GraphParts, GraphStore, Layout};
 use reference::{complete, distance, grid, path, random, star, undirected, union, worst_orthogonality, worst_residual};
 
 const K: usize = 16;

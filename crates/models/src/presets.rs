@@ -74,7 +74,7 @@ impl Preset {
     /// Finds a preset by its name; a set's name alone stands for the paper's best row, sparse with LapPE and batch normalisation.
     ///
     /// ```
-    /// use gt_models::Preset;
+    /// use graph_transformer_models::Preset;
     ///
     /// assert_eq!(Preset::named("zinc"), Preset::named("zinc-sparse-lappe-bn"));
     /// assert!(Preset::named("zinc-gatedgcn-lappe").is_some());

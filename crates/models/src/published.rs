@@ -91,7 +91,7 @@ impl PublishedSet {
     /// The network of a configuration.
     ///
     /// ```
-    /// use gt_models::{PublishedEncoding, PublishedSet};
+    /// use graph_transformer_models::{PublishedEncoding, PublishedSet};
     /// use gt_nn::{Norm, Parameters};
     ///
     /// let network = PublishedSet::Zinc.network(PublishedEncoding::Laplacian, Norm::Batch);

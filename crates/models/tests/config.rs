@@ -1,8 +1,8 @@
 //! Configurations: TOML in and out, every problem named, every option reaching the network.
 
+use graph_transformer_models::config::{Columns, DataShape, TargetShape};
+use graph_transformer_models::{Config, ConfigError, PublishedEncoding, PublishedSet};
 use gt_graph::{Level, TargetKind};
-use gt_models::config::{Columns, DataShape, TargetShape};
-use gt_models::{Config, ConfigError, PublishedEncoding, PublishedSet};
 use gt_nn::{Clamp, Gate, Jump, LayerKind, Loss, Network, Norm, Parameters, Readout, Reads, Role};
 
 fn molecules() -> DataShape {

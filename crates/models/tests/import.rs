@@ -4,8 +4,8 @@ mod support;
 
 use std::path::Path;
 
+use graph_transformer_models::{Config, ModelHeader, shape_of_checkpoint, torch};
 use gt_graph::{Level, TargetKind};
-use gt_models::{Config, ModelHeader, shape_of_checkpoint, torch};
 use gt_nn::cpu::{Edges, Isa};
 use support::Fixture;
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gt_models::torch::{CheckpointError, MAX_INSTRUCTIONS, StateDict, Values, read_state_dict};
+use graph_transformer_models::torch::{CheckpointError, MAX_INSTRUCTIONS, StateDict, Values, read_state_dict};
 use safetensors::SafeTensors;
 
 /// Counts live bytes, and the most there ever were.

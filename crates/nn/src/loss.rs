@@ -29,7 +29,7 @@ pub enum Loss {
 ///
 /// ```
 /// use gt_graph::TargetRows;
-/// use gt_nn::{Loss, loss_of};
+/// use graph_transformer_nn::{Loss, loss_of};
 ///
 /// let labels = TargetRows::Float(&[1.0, f32::NAN, 2.0]);
 /// assert_eq!(loss_of(Loss::L1, &[1.5f32, 7.0, 2.5], 1, labels), 0.5);

@@ -159,7 +159,7 @@ impl Network {
     /// A network with batch normalisation and residuals on one constant input, whose only head layer predicts one number per graph from the mean of its nodes. Change what differs:
     ///
     /// ```
-    /// use gt_nn::{Channels, Input, Network, Norm, Parameters};
+    /// use graph_transformer_nn::{Channels, Input, Network, Norm, Parameters};
     ///
     /// let node = Input { categorical: vec![28], ..Default::default() };
     /// let network = Network { norm: Norm::Layer, node, ..Network::new(Channels::new(64, 8), 10) };

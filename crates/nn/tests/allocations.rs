@@ -5,8 +5,8 @@ mod support;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gt_nn::cpu::{Adam, Edges, Engine, Isa};
-use gt_nn::{Gate, Input, Jump, Loss, Network, Norm, Readout, Reads};
+use graph_transformer_nn::cpu::{Adam, Edges, Engine, Isa};
+use graph_transformer_nn::{Gate, Input, Jump, Loss, Network, Norm, Readout, Reads};
 use support::{KINDS, Shape, batch, fill, network, network_of, random_graphs};
 
 struct Counting;

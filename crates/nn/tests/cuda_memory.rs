@@ -2,12 +2,12 @@
 
 use std::io::Write;
 
+use graph_transformer_nn::cpu::Edges;
+use graph_transformer_nn::cuda::{CudaDevice, CudaEngine, CudaError, CudaTask, OnCard, Precision, ResidentData};
+use graph_transformer_nn::{Channels, Input, Loss, Network};
 use gt_graph::{
     FeatureLayout, FeatureRows, GraphParts, GraphStore, Layout, Level, TargetKind, TargetLayout, TargetRows,
 };
-use gt_nn::cpu::Edges;
-use gt_nn::cuda::{CudaDevice, CudaEngine, CudaError, CudaTask, OnCard, Precision, ResidentData};
-use gt_nn::{Channels, Input, Loss, Network};
 
 #[test]
 fn a_network_that_does_not_fit_is_told_with_sizes_and_leaves_the_card_usable() {

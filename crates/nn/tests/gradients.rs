@@ -2,8 +2,8 @@
 
 mod support;
 
-use gt_nn::cpu::Edges;
-use gt_nn::{Input, Loss, Network, Norm, Readout, Reads};
+use graph_transformer_nn::cpu::Edges;
+use graph_transformer_nn::{Input, Loss, Network, Norm, Readout, Reads};
 use support::{Rng, Shape, WIDTHS, batch, check, check_mixed, mixed, network, random_graphs};
 
 #[test]

@@ -2,9 +2,9 @@
 
 mod support;
 
+use graph_transformer_nn::cpu::{Attention, Edges, Engine, Isa};
+use graph_transformer_nn::{Clamp, Gate, Jump, Loss, Network, Norm, Part, Readout, Reads, Role, Stream};
 use gt_graph::GraphBatch;
-use gt_nn::cpu::{Attention, Edges, Engine, Isa};
-use gt_nn::{Clamp, Gate, Jump, Loss, Network, Norm, Part, Readout, Reads, Role, Stream};
 use support::{Rng, Shape, WIDTHS, batch, fill, mixed, network};
 
 fn engine(network: &Network) -> Engine<f64> {

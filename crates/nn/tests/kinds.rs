@@ -2,9 +2,11 @@
 
 mod support;
 
+use graph_transformer_nn::cpu::{Adam, Edges, Engine, Isa};
+use graph_transformer_nn::{
+    Input, Jump, LayerKind, Loss, Network, Norm, Part, Readout, Reads, Real, Role, Stream, Term,
+};
 use gt_graph::GraphBatch;
-use gt_nn::cpu::{Adam, Edges, Engine, Isa};
-use gt_nn::{Input, Jump, LayerKind, Loss, Network, Norm, Part, Readout, Reads, Real, Role, Stream, Term};
 use support::{
     KINDS, Rng, Shape, WIDTHS, assert_close, batch, check, check_engine, check_mixed, fill, mixed, network_of,
     random_graphs,

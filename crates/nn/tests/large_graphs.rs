@@ -5,9 +5,9 @@
 
 mod support;
 
+use graph_transformer_nn::cpu::{Adam, Edges, Engine, Isa};
+use graph_transformer_nn::{Clamp, Gate, Jump, Loss, Network, Norm, Part, Readout, Reads, Role, Stream};
 use gt_graph::{GraphBatch, GraphParts, GraphStore};
-use gt_nn::cpu::{Adam, Edges, Engine, Isa};
-use gt_nn::{Clamp, Gate, Jump, Loss, Network, Norm, Part, Readout, Reads, Role, Stream};
 use support::{Rng, Shape, batch, fill, network, random_graphs};
 
 const NORMS: [Norm; 3] = [Norm::Batch, Norm::Layer, Norm::None];

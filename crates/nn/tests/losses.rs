@@ -4,9 +4,9 @@
 
 mod support;
 
+use graph_transformer_nn::cpu::{Edges, Engine, Isa};
+use graph_transformer_nn::{Loss, Network, Norm, Part, Reads, Role};
 use gt_graph::{GraphBatch, MISSING_CLASS, TargetRows};
-use gt_nn::cpu::{Edges, Engine, Isa};
-use gt_nn::{Loss, Network, Norm, Part, Reads, Role};
 use support::{batch, fill, mixed, network};
 
 const LOSSES: [Loss; 5] =

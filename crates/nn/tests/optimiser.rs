@@ -2,8 +2,8 @@
 
 mod support;
 
-use gt_nn::cpu::{Adam, Edges, Engine, Isa};
-use gt_nn::{Loss, Network, Norm, Part, Role, Stream};
+use graph_transformer_nn::cpu::{Adam, Edges, Engine, Isa};
+use graph_transformer_nn::{Loss, Network, Norm, Part, Role, Stream};
 use support::{batch, fill, mixed, network};
 
 const STEPS: i32 = 5;

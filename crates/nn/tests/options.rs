@@ -2,11 +2,13 @@
 
 mod support;
 
+use graph_transformer_nn::cpu::{Edges, Engine, Isa};
+use graph_transformer_nn::{
+    Channels, Clamp, Gate, Input, Jump, Loss, Network, Norm, Part, Readout, Reads, Role, Stream,
+};
 use gt_graph::{
     FeatureLayout, FeatureRows, GraphBatch, GraphParts, GraphStore, Layout, Level, TargetKind, TargetLayout, TargetRows,
 };
-use gt_nn::cpu::{Edges, Engine, Isa};
-use gt_nn::{Channels, Clamp, Gate, Input, Jump, Loss, Network, Norm, Part, Readout, Reads, Role, Stream};
 use support::{Rng, Shape, batch, check_engine, fill, mixed, network, random_graphs};
 
 const NORMS: [Norm; 3] = [Norm::Batch, Norm::Layer, Norm::None];

@@ -2,9 +2,9 @@
 
 mod support;
 
+use graph_transformer_nn::cpu::{Edges, Engine, Isa};
+use graph_transformer_nn::{Input, Loss, Network, Norm, Readout, Reads, Real, Stream};
 use gt_graph::GraphBatch;
-use gt_nn::cpu::{Edges, Engine, Isa};
-use gt_nn::{Input, Loss, Network, Norm, Readout, Reads, Real, Stream};
 use support::{Rng, Shape, WIDTHS, assert_close, batch, fill, mixed, network, random_graphs};
 
 const TOLERANCE: f64 = 2e-5;

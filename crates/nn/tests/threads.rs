@@ -2,9 +2,9 @@
 
 mod support;
 
-use gt_nn::Loss;
-use gt_nn::cpu::{Adam, Edges, Engine, Isa};
-use gt_nn::{Network, Norm, Stream};
+use graph_transformer_nn::Loss;
+use graph_transformer_nn::cpu::{Adam, Edges, Engine, Isa};
+use graph_transformer_nn::{Network, Norm, Stream};
 use support::{Shape, batch, fill, network, random_graphs};
 
 const STEPS: usize = 20;

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use gt_data::{FeatureSchema, Readable, Records, Schema};
+use gt_data::{Readable, Records};
 use gt_graph::{FeatureLayout, FeatureRows, GraphBatch, GraphRef, GraphStore, Layout, Level};
+use gt_graph::{FeatureSchema, Schema};
 use gt_models::ModelHeader;
 use gt_models::config::{Columns, Graph};
 use gt_nn::cpu::Edges;

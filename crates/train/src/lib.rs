@@ -6,7 +6,7 @@
 //! use gt_data::{SbmSet, SbmSizes};
 //! use gt_models::{Config, ModelHeader};
 //! use gt_nn::cpu::Isa;
-//! use gt_train::{Inputs, RunDirectory, Task, Training, predict, schema_of};
+//! use graph_transformer_train::{Inputs, RunDirectory, Task, Training, predict, schema_of};
 //!
 //! # let folder = tempfile::tempdir()?;
 //! # let (file, place) = (folder.path().join("data.parquet"), folder.path().join("run"));

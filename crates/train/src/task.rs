@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use gt_data::{Dataset, PartInfo, Parts, Schema, SplitBy, SplitPlan, Splits, make_split, usual_level};
+use gt_data::{Dataset, PartInfo, Parts, SplitBy, SplitPlan, Splits, make_split, usual_level};
+use gt_graph::Schema;
 use gt_graph::{GraphStore, Level, TargetKind};
 use gt_models::config::{Columns, DataShape, Graph, TargetShape, TaskName};
 use gt_models::{Config, ModelHeader};
@@ -82,7 +83,7 @@ pub fn shape_of(schema: &Schema) -> Result<DataShape> {
 
 /// The shape where something else than the schema's targets may be predicted.
 fn with_target(schema: &Schema, target: TargetShape) -> DataShape {
-    let columns = |features: &gt_data::FeatureSchema| Columns {
+    let columns = |features: &gt_graph::FeatureSchema| Columns {
         categorical: features.vocabulary_sizes(),
         continuous: features.continuous.len(),
         multi_hot: features.multi_hot.as_ref().map(|words| words.size),
@@ -284,7 +285,7 @@ pub fn check_fit(dataset: &Dataset, header: &ModelHeader) -> Result<()> {
 pub(crate) fn check_features(data: &Schema, graphs: &GraphStore, header: &ModelHeader) -> Result<()> {
     let fail = |message: String| Err(TrainError::Data(message));
     let trained: Option<Schema> = serde_json::from_value(header.schema.clone()).ok();
-    let named = |of: fn(&Schema) -> &gt_data::FeatureSchema| trained.as_ref().map(of);
+    let named = |of: fn(&Schema) -> &gt_graph::FeatureSchema| trained.as_ref().map(of);
     for (level, data, model, trained) in [
         (Level::Node, &data.node, &header.data.node, named(|schema| &schema.node)),
         (Level::Edge, &data.edge, &header.data.edge, named(|schema| &schema.edge)),

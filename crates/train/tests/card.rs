@@ -6,11 +6,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use graph_transformer_train::{
+    Card, CardData, Inputs, Part, RunDirectory, Task, Training, evaluate, predict, predict_on, schema_of,
+};
 use gt_data::{Dataset, RandomStream, Records};
 use gt_models::{Config, ModelHeader};
 use gt_nn::cpu::{Engine, Isa};
 use gt_nn::cuda::{CudaDevice, Precision};
-use gt_train::{Card, CardData, Inputs, Part, RunDirectory, Task, Training, evaluate, predict, predict_on, schema_of};
 use serde_json::{Value, json};
 use support::{Interrupter, file, sit};
 

@@ -2,14 +2,15 @@
 
 mod support;
 
-use gt_data::{Dataset, RandomStream, Schema, Splits};
+use graph_transformer_train::{Part, Task, evaluate};
+use gt_data::{Dataset, RandomStream, Splits};
+use gt_graph::Schema;
 use gt_graph::{
     FeatureLayout, FeatureRows, GraphParts, GraphStore, Layout, Level, TargetKind, TargetLayout, TargetRows,
 };
 use gt_models::{Config, ModelHeader};
 use gt_nn::Reads;
 use gt_nn::cpu::Isa;
-use gt_train::{Part, Task, evaluate};
 use support::{file, sit};
 
 /// Random undirected graphs of nodes of four kinds. The class of an edge is whether its ends are of one kind, its number the sum of their kinds; both

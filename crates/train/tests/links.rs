@@ -5,14 +5,15 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use gt_data::{Dataset, PairTable, RandomStream, Readable, Schema};
+use graph_transformer_train::metrics::area_under_roc;
+use graph_transformer_train::{Inputs, Observer, PairInputs, Part, RunDirectory, Stop, Task, Training};
+use graph_transformer_train::{evaluate, predict_pairs, score_pairs};
+use gt_data::{Dataset, PairTable, RandomStream, Readable};
+use gt_graph::Schema;
 use gt_graph::{FeatureLayout, FeatureRows, GraphBatch, GraphParts, GraphStore, Layout};
 use gt_models::config::TaskName;
 use gt_models::{Config, ModelHeader};
 use gt_nn::cpu::{Engine, Isa};
-use gt_train::metrics::area_under_roc;
-use gt_train::{Inputs, Observer, PairInputs, Part, RunDirectory, Stop, Task, Training};
-use gt_train::{evaluate, predict_pairs, score_pairs};
 use support::{file, sit};
 
 const COMMUNITIES: u32 = 4;

@@ -4,13 +4,13 @@ mod support;
 
 use std::sync::atomic::AtomicBool;
 
+use graph_transformer_train::{EpochRecord, Part, RunDirectory, Stop, Task, Training};
 use gt_data::{Dataset, SbmSet, SbmSizes};
 use gt_graph::{
     FeatureLayout, FeatureRows, GraphParts, GraphStore, Layout, Level, TargetKind, TargetLayout, TargetRows,
 };
 use gt_models::{Config, ModelHeader, Preset, PublishedSet};
 use gt_nn::cpu::Isa;
-use gt_train::{EpochRecord, Part, RunDirectory, Stop, Task, Training};
 use support::{Interrupter, file, sit};
 
 fn clusters() -> Dataset {
@@ -129,7 +129,7 @@ fn rings(count: usize) -> Dataset {
             })
             .unwrap();
     }
-    Dataset::new(gt_data::Schema::unnamed(&layout), store).unwrap()
+    Dataset::new(gt_graph::Schema::unnamed(&layout), store).unwrap()
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn poisoned(poison: f32) -> Dataset {
             .unwrap();
         split.push(["train", "train", "train", "val", "test"][number / 4]).unwrap();
     }
-    let mut dataset = Dataset::new(gt_data::Schema::unnamed(&layout), store).unwrap();
+    let mut dataset = Dataset::new(gt_graph::Schema::unnamed(&layout), store).unwrap();
     dataset.set_split(split).unwrap();
     dataset
 }

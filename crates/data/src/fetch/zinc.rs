@@ -15,7 +15,7 @@ use crate::dataset::{Dataset, Splits};
 use crate::error::{DataError, Result};
 use crate::format;
 use crate::known::{self, content_hash};
-use crate::schema::Schema;
+use gt_graph::Schema;
 
 /// Where ZINC comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]

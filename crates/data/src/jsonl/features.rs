@@ -6,7 +6,7 @@ use gt_graph::{FeatureLayout, FeatureRows, Ragged};
 
 use super::fit::{FeatureRecord, Misfit, Names};
 use super::numbers::{JsonRows, category};
-use crate::schema::FeatureSchema;
+use gt_graph::FeatureSchema;
 
 /// The collector of an optional key, which all graphs must have or none. `earlier`: whether there were some before.
 pub(super) fn expect_key<'a, T: Default>(

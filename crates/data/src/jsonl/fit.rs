@@ -5,7 +5,7 @@ use std::fmt;
 use gt_graph::FeatureLayout;
 
 use super::numbers::JsonRows;
-use crate::schema::FeatureSchema;
+use gt_graph::FeatureSchema;
 
 /// Features of one record, on one level.
 #[derive(Default)]

@@ -22,9 +22,9 @@ use crate::dataset::{Dataset, Extra, Splits};
 use crate::error::{DataError, Result};
 use crate::lenient::{self, Lenient, without_sizes};
 use crate::node_count::{check_unbacked, node_count};
-use crate::schema::{Schema, TargetSchema};
 use crate::stored_schema::StoredSchema;
 use crate::target_staging::TargetStaging;
+use gt_graph::{Schema, TargetSchema};
 
 /// Reads a data set from JSON lines.
 pub(crate) fn read(path: &Path, mut lenient: Option<&mut Lenient>) -> Result<Dataset> {

@@ -20,9 +20,9 @@ use crate::dataset::{Dataset, Extra, Splits};
 use crate::error::{DataError, Result};
 use crate::lenient::{self, Lenient, without_sizes};
 use crate::node_count::{check_unbacked, node_count};
-use crate::schema::Schema;
 use crate::stored_schema::StoredSchema;
 use crate::target_staging::TargetStaging;
+use gt_graph::Schema;
 
 /// Rows decoded at a time.
 const BATCH: usize = 1024;

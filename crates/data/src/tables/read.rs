@@ -16,8 +16,8 @@ use crate::dataset::{Dataset, Extra, Splits};
 use crate::error::{DataError, Result};
 use crate::format::extension;
 use crate::lenient::{self, Lenient, without_sizes};
-use crate::schema::{FeatureSchema, Schema, TargetColumn, TargetSchema, Vocabulary};
 use crate::stored_schema::StoredSchema;
+use gt_graph::{FeatureSchema, Schema, TargetColumn, TargetSchema, Vocabulary};
 
 /// Reads tables of nodes and edges, and of graphs where there is one.
 ///

@@ -17,8 +17,8 @@ use crate::error::{DataError, Result};
 use crate::format::extension;
 use crate::records::Records;
 use crate::scalar::Scalar;
-use crate::schema::FeatureSchema;
 use crate::stored_schema::StoredSchema;
+use gt_graph::FeatureSchema;
 
 /// Writes `NAME_nodes`, `NAME_edges` and `NAME_graphs`, and the schema beside CSV tables.
 pub(crate) fn write(dataset: &Dataset, path: &Path) -> Result<()> {

@@ -4,9 +4,10 @@
 
 use std::path::PathBuf;
 
-use gt_data::{Dataset, FeatureSchema, Schema, Splits, TargetColumn, TargetSchema, Vocabulary};
+use graph_transformer_data::{Dataset, Splits};
 use gt_graph::encoding::{Coordinates, Encodings};
 use gt_graph::{FeatureRows, GraphParts, GraphStore, Level, MISSING_CLASS, Ragged, TargetKind, TargetRows};
+use gt_graph::{FeatureSchema, Schema, TargetColumn, TargetSchema, Vocabulary};
 
 /// The folder with real data; `None`, with a message, where it is absent.
 pub fn shared(file: &str) -> Option<PathBuf> {

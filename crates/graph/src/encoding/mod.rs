@@ -44,13 +44,13 @@ pub trait Encoding: Sync {
 /// The position of the first graph that failed, and why.
 ///
 /// ```
-/// use gt_graph::{Graph, GraphParts, encoding::{WeisfeilerLehman, encode_all}};
+/// use graph_transformer_graph::{Graph, GraphParts, encoding::{WeisfeilerLehman, encode_all}};
 ///
 /// let path = Graph::new(GraphParts { num_nodes: 3, src: &[0, 1, 1, 2], dst: &[1, 0, 2, 1], ..Default::default() })?;
 /// let roles = encode_all(&WeisfeilerLehman::default(), path.as_store()).unwrap();
 /// assert_eq!(roles[0], roles[2]);
 /// assert_ne!(roles[0], roles[1]);
-/// # Ok::<(), gt_graph::GraphError>(())
+/// # Ok::<(), graph_transformer_graph::GraphError>(())
 /// ```
 pub fn encode_all<E: Encoding>(encoding: &E, graphs: &GraphStore) -> Result<Vec<E::Value>, (usize, GraphError)> {
     let width = encoding.width();

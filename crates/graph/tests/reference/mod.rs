@@ -5,8 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
-use gt_graph::encoding::Spectrum;
-use gt_graph::{Graph, GraphParts, GraphRef};
+use graph_transformer_graph::encoding::Spectrum;
+use graph_transformer_graph::{Graph, GraphParts, GraphRef};
 
 /// A graph from its edges, as given.
 pub fn directed(num_nodes: usize, edges: &[(u32, u32)]) -> Graph {

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use gt_data::{FeatureSchema, Info, PartInfo, TargetInfo};
+use gt_data::{Info, PartInfo, TargetInfo};
+use gt_graph::FeatureSchema;
 
 use crate::console;
 

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 /// Everything that decides about a run. Every key has a default; a file names what differs:
 ///
 /// ```
-/// use gt_models::Config;
+/// use graph_transformer_models::Config;
 ///
 /// let config = Config::from_toml("[model]\nlayers = 4\nwidth = 80\n\n[optimizer]\nlr = 5e-4").unwrap();
 /// assert_eq!((config.model.layers, config.model.heads), (4, 8));

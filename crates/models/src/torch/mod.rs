@@ -9,7 +9,7 @@
 //! file has bytes (so 8 bytes per byte; tensors may share a storage, but not without end).
 //!
 //! ```no_run
-//! let state = gt_models::torch::read_state_dict(&std::fs::read("epoch_500.pkl")?)?;
+//! let state = graph_transformer_models::torch::read_state_dict(&std::fs::read("epoch_500.pkl")?)?;
 //! let weight = state.get("embedding_h.weight").expect("every published model has one");
 //! assert_eq!(weight.values().len(), weight.shape().iter().product::<usize>());
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use gt_models::norm_name;
+use graph_transformer_models::norm_name;
 use gt_nn::cpu::{Adam, Engine};
 use gt_nn::{Norm, Real, Stream};
 

@@ -6,11 +6,11 @@ pub mod comparison;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use graph_transformer_models::parameter_name;
 use gt_graph::encoding::{Coordinates, Encodings};
 use gt_graph::{
     FeatureLayout, FeatureRows, GraphBatch, GraphParts, GraphStore, Layout, Level, TargetKind, TargetLayout, TargetRows,
 };
-use gt_models::parameter_name;
 use gt_nn::cpu::{Engine, Isa};
 use gt_nn::{Channels, Input, LayerKind, Loss, Network, Norm, Readout, Reads, Real};
 use safetensors::{Dtype, SafeTensors};

@@ -67,7 +67,7 @@ impl Isa {
     /// A sentence, if there is none of that name or this processor lacks it.
     ///
     /// ```
-    /// use gt_nn::cpu::Isa;
+    /// use graph_transformer_nn::cpu::Isa;
     ///
     /// assert_eq!(Isa::named("portable"), Ok(Isa::Portable));
     /// assert!(Isa::named("sse9").unwrap_err().contains("avx512, avx2 or portable"));

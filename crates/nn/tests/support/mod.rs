@@ -1,13 +1,13 @@
 //! Random numbers, parameters, graphs, batches and checks of gradients for the engine's tests.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+use graph_transformer_nn::cpu::{Edges, Engine, Isa};
+use graph_transformer_nn::{Channels, Input, LayerKind, Loss, Network, Part, Real, Role};
 use gt_graph::encoding::{Coordinates, Encodings};
 use gt_graph::{
     FeatureLayout, FeatureRows, GraphBatch, GraphParts, GraphStore, Layout, MISSING_CLASS, Ragged, TargetKind,
     TargetLayout, TargetRows,
 };
-use gt_nn::cpu::{Edges, Engine, Isa};
-use gt_nn::{Channels, Input, LayerKind, Loss, Network, Part, Real, Role};
 
 /// Widths and heads that cover every path of the kernels: odd, padded, specialised, more heads than a register holds.
 pub const WIDTHS: [(usize, usize); 10] =

@@ -36,7 +36,7 @@ fn graphs(directed: bool) -> Dataset {
         let edge = FeatureRows { categorical: &marks, ..Default::default() };
         store.push(GraphParts { num_nodes: nodes as usize, src: &src, dst: &dst, edge, ..Default::default() }).unwrap();
     }
-    Dataset::new(gt_data::Schema::unnamed(&layout), store).unwrap()
+    Dataset::new(gt_graph::Schema::unnamed(&layout), store).unwrap()
 }
 
 fn config(settings: &[&str]) -> Config {

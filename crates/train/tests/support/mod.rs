@@ -5,9 +5,9 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use graph_transformer_train::{EpochRecord, Observer, Outcome, RunDirectory, Task, Training};
 use gt_data::Dataset;
 use gt_models::Config;
-use gt_train::{EpochRecord, Observer, Outcome, RunDirectory, Task, Training};
 
 /// Interrupts after a number of batches.
 pub struct Interrupter<'a> {

@@ -69,7 +69,7 @@ pub enum Solver {
 /// Laplacian positional encoding.
 ///
 /// ```
-/// use gt_graph::{Graph, GraphParts, encoding::{Encoding, Laplacian}};
+/// use graph_transformer_graph::{Graph, GraphParts, encoding::{Encoding, Laplacian}};
 ///
 /// // Two nodes and a bond: eigenvalues 0 and 2; the second vector is (1, −1) / √2.
 /// let pair = Graph::new(GraphParts { num_nodes: 2, src: &[0, 1], dst: &[1, 0], ..Default::default() })?;
@@ -80,7 +80,7 @@ pub enum Solver {
 /// Laplacian::new(3).encode(pair.view(), &mut values)?;
 /// let half = 0.5f32.sqrt();
 /// assert_eq!(values, [half, 0.0, 0.0, -half, 0.0, 0.0]);
-/// # Ok::<(), gt_graph::GraphError>(())
+/// # Ok::<(), graph_transformer_graph::GraphError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Laplacian {

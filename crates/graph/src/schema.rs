@@ -1,9 +1,14 @@
-//! Names and vocabulary sizes of a data set's columns; what the graph layer's [`Layout`] does not know.
+//! The columns of a data set: names, kinds, vocabularies and targets. [`Layout`] is derived from it.
 
-use gt_graph::{FeatureLayout, GraphStore, Layout, Level, TargetKind, TargetLayout};
 use serde::{Deserialize, Serialize};
 
-use crate::columns;
+use crate::layout::{FeatureLayout, Layout, Level, MISSING_CLASS, TargetKind, TargetLayout};
+use crate::store::GraphStore;
+
+/// Prefix of the default names of node columns.
+const NODE_PREFIX: &str = "node_feat";
+/// Prefix of the default names of edge columns.
+const EDGE_PREFIX: &str = "edge_attr";
 
 /// A categorical column, or the words of a multi-hot one: its name and the number of its values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,13 +57,13 @@ impl FeatureSchema {
     }
 
     /// Default names for a number of columns, continuous ones last.
-    pub(crate) fn unnamed(layout: &FeatureLayout, prefix: &str) -> Self {
+    pub fn unnamed(layout: &FeatureLayout, prefix: &str) -> Self {
         let columns = layout.categorical + layout.continuous;
         Self::by_position((0..columns).map(|at| at >= layout.categorical), layout.multi_hot, prefix)
     }
 
     /// Default names for columns that are continuous or not: `prefix` for a single one, else `prefix0`, `prefix1`, …
-    pub(crate) fn by_position(real: impl Iterator<Item = bool>, multi_hot: bool, prefix: &str) -> Self {
+    pub fn by_position(real: impl Iterator<Item = bool>, multi_hot: bool, prefix: &str) -> Self {
         let real: Vec<bool> = real.collect();
         let name = |at: usize| if real.len() == 1 { prefix.to_owned() } else { format!("{prefix}{at}") };
         let of_kind = |kind: bool| (0..real.len()).filter(|&at| real[at] == kind).map(name).collect::<Vec<_>>();
@@ -130,7 +135,8 @@ impl TargetSchema {
         TargetLayout { level: self.level, kind: self.kind, columns: self.columns.len() }
     }
 
-    pub(crate) fn unnamed(layout: TargetLayout) -> Self {
+    /// Default names for a number of columns: `y` for a single one, else `y0`, `y1`, …
+    pub fn unnamed(layout: TargetLayout) -> Self {
         let name = |i: usize| if layout.columns == 1 { "y".to_owned() } else { format!("y{i}") };
         let columns = (0..layout.columns).map(|i| TargetColumn { name: name(i), classes: 0 }).collect();
         Self { level: layout.level, kind: layout.kind, columns }
@@ -164,15 +170,15 @@ impl Schema {
     /// A schema with default names for a layout; vocabularies are still empty.
     pub fn unnamed(layout: &Layout) -> Self {
         Self {
-            node: FeatureSchema::unnamed(&layout.node, columns::NODE_FEAT),
-            edge: FeatureSchema::unnamed(&layout.edge, columns::EDGE_ATTR),
+            node: FeatureSchema::unnamed(&layout.node, NODE_PREFIX),
+            edge: FeatureSchema::unnamed(&layout.edge, EDGE_PREFIX),
             target: layout.target.map(TargetSchema::unnamed),
         }
     }
 
     /// Fills in every vocabulary and class count that is still 0 with the smallest that holds the data,
     /// and checks the others.
-    pub(crate) fn cover(&mut self, graphs: &GraphStore) -> Result<(), String> {
+    pub fn cover(&mut self, graphs: &GraphStore) -> Result<(), String> {
         self.node.cover(graphs, Level::Node)?;
         self.edge.cover(graphs, Level::Edge)?;
         let (Some(schema), Some(rows)) = (&mut self.target, graphs.target()) else { return Ok(()) };
@@ -181,7 +187,7 @@ impl Schema {
         let mut seen = vec![0usize; columns];
         for row in classes.chunks_exact(columns.max(1)) {
             for (seen, &class) in seen.iter_mut().zip(row) {
-                if class != gt_graph::MISSING_CLASS {
+                if class != MISSING_CLASS {
                     *seen = (*seen).max(class as usize + 1);
                 }
             }
