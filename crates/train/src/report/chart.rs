@@ -2,8 +2,11 @@
 
 use std::fmt::Write;
 
+use maud::{Markup, html};
+
 use super::axis::Axis;
-use super::text::{escape, number};
+use super::svg::{label, path};
+use super::text::number;
 
 /// One curve; its class gives it the colour of its part.
 pub(super) struct Series {
@@ -39,37 +42,41 @@ const MARKED: usize = 30;
 
 impl Chart<'_> {
     /// The figure: legend with the last values, and the drawing.
-    pub(super) fn figure(&self) -> String {
+    pub(super) fn figure(&self) -> Markup {
         let all = || self.series.iter().flat_map(|series| &series.values).copied().filter(|value| value.is_finite());
         let Some(min) = all().reduce(f64::min) else {
-            return format!("<figure><figcaption>{}</figcaption><p>No values.</p></figure>", escape(self.title));
+            return html! { figure { figcaption { (self.title) } p { "No values." } } };
         };
         let max = all().fold(min, f64::max);
         let log = min > 0.0 && (self.log || max / min > WIDE);
         let y = if log { Axis::log(min, max) } else { Axis::linear(min, max) };
         let epochs = self.series.iter().map(|series| series.values.len()).max().unwrap_or(0);
         let x = Axis::epochs(epochs);
-        let scale = if log { " <span class=\"quiet\">log scale</span>" } else { "" };
-        let mut html = format!("<figure><figcaption><h3>{}{scale}</h3><ul class=\"legend\">", escape(self.title));
-        for Series { class, values } in &self.series {
-            let last = values.last().copied().unwrap_or(f64::NAN);
-            let _ = write!(html, "<li class=\"{class}\"><i></i>{class} <b>{}</b></li>", self.number(last));
-        }
-        let title = format!("{} by epoch", self.title);
-        let best =
-            self.best.map_or(String::new(), |epoch| format!(" The best validation loss is that of epoch {epoch}."));
         let described: Vec<String> = self.series.iter().map(|series| self.describe(series)).collect();
-        html += &format!(
-            "</ul></figcaption><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\">\
-             <title id=\"{id}-t\">{}</title><desc id=\"{id}-d\">{}.{best}</desc>",
-            escape(&title),
-            described.join("; "),
-            id = self.id,
-        );
-        html += &grid(&x, &y);
-        html += &self.mark_best(&x, &y);
-        self.series.iter().for_each(|series| html += &curve(series, &x, &y));
-        html + "</svg></figure>"
+        let id = self.id;
+        html! {
+            figure {
+                figcaption {
+                    h3 { (self.title) @if log { " " span class="quiet" { "log scale" } } }
+                    ul class="legend" { @for series in &self.series { (self.legend(series)) } }
+                }
+                svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-labelledby={ (id) "-t " (id) "-d" } {
+                    title id={ (id) "-t" } { (self.title) " by epoch" }
+                    desc id={ (id) "-d" } {
+                        (described.join("; ")) "."
+                        @if let Some(epoch) = self.best { " The best validation loss is that of epoch " (epoch) "." }
+                    }
+                    (grid(&x, &y))
+                    @if let Some(epoch) = self.best { (self.mark_best(epoch, &x, &y)) }
+                    @for series in &self.series { (curve(series, &x, &y)) }
+                }
+            }
+        }
+    }
+
+    fn legend(&self, Series { class, values }: &Series) -> Markup {
+        let last = values.last().copied().unwrap_or(f64::NAN);
+        html! { li class=(class) { i {} (class) " " b { (self.number(last)) } } }
     }
 
     /// Learning rates are read by their power of ten, other values by their digits.
@@ -82,22 +89,18 @@ impl Chart<'_> {
         format!("{} from {} to {}", series.class, text(series.values.first()), text(series.values.last()))
     }
 
-    fn mark_best(&self, x: &Axis, y: &Axis) -> String {
-        let Some(epoch) = self.best else { return String::new() };
+    fn mark_best(&self, epoch: usize, x: &Axis, y: &Axis) -> Markup {
         let at = across(x, epoch as f64);
         let (anchor, shift) = if at > WIDTH / 2.0 { ("end", -5.0) } else { ("start", 5.0) };
-        let mut svg = format!(
-            "<path class=\"best\" d=\"M{at:.1} {:.1}V{:.1}\"/><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">best val: {epoch}</text>",
-            TOP - 12.0,
-            HEIGHT - BOTTOM,
-            at + shift,
-            TOP - 4.0,
-        );
-        let value = self.series.iter().find(|series| series.class == "val").and_then(|val| val.values.get(epoch - 1));
-        if let Some(value) = value.filter(|value| value.is_finite()) {
-            let _ = write!(svg, "<circle class=\"val\" cx=\"{at:.1}\" cy=\"{:.1}\" r=\"5\"/>", up(y, *value));
+        let val = self.series.iter().find(|series| series.class == "val");
+        let value = val.and_then(|val| val.values.get(epoch - 1)).filter(|value| value.is_finite());
+        html! {
+            (path("best", format_args!("M{at:.1} {:.1}V{:.1}", TOP - 12.0, HEIGHT - BOTTOM)))
+            (label(at + shift, TOP - 4.0, anchor, format_args!("best val: {epoch}")))
+            @if let Some(value) = value {
+                circle class="val" cx=(format_args!("{at:.1}")) cy=(format_args!("{:.1}", up(y, *value))) r="5" {}
+            }
         }
-        svg
     }
 }
 
@@ -109,37 +112,28 @@ fn up(axis: &Axis, value: f64) -> f64 {
     HEIGHT - BOTTOM - axis.at(value) * (HEIGHT - TOP - BOTTOM)
 }
 
-fn grid(x: &Axis, y: &Axis) -> String {
-    let mut svg = String::new();
-    for tick in &y.ticks {
-        let at = up(y, *tick);
-        let _ = write!(
-            svg,
-            "<path class=\"grid\" d=\"M{LEFT} {at:.1}H{}\"/><text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            WIDTH - RIGHT,
-            LEFT - 7.0,
-            at + 4.0,
-            y.label(*tick)
-        );
+fn grid(x: &Axis, y: &Axis) -> Markup {
+    let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+    html! {
+        @for tick in &y.ticks {
+            @let at = up(y, *tick);
+            (path("grid", format_args!("M{LEFT} {at:.1}H{right}")))
+            (label(LEFT - 7.0, at + 4.0, "end", y.label(*tick)))
+        }
+        (path("axis", format_args!("M{LEFT} {bottom}H{right}")))
+        @for tick in &x.ticks {
+            @let at = across(x, *tick);
+            (path("axis", format_args!("M{at:.1} {bottom}v4")))
+            (label(at, bottom + 18.0, "middle", x.label(*tick)))
+        }
+        (label(LEFT - 10.0, bottom + 18.0, "end", "epoch"))
     }
-    let bottom = HEIGHT - BOTTOM;
-    let _ = write!(svg, "<path class=\"axis\" d=\"M{LEFT} {bottom}H{}\"/>", WIDTH - RIGHT);
-    for tick in &x.ticks {
-        let at = across(x, *tick);
-        let _ = write!(
-            svg,
-            "<path class=\"axis\" d=\"M{at:.1} {bottom}v4\"/><text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-            bottom + 18.0,
-            x.label(*tick)
-        );
-    }
-    svg + &format!("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">epoch</text>", LEFT - 10.0, bottom + 18.0)
 }
 
-fn curve(series: &Series, x: &Axis, y: &Axis) -> String {
+fn curve(series: &Series, x: &Axis, y: &Axis) -> Markup {
     let every = series.values.len().div_ceil(POINTS).max(1);
     let last = series.values.len().saturating_sub(1);
-    let mut path = String::new();
+    let mut line = String::new();
     let mut dots = String::new();
     let mut drawing = false;
     for (at, value) in series.values.iter().enumerate().filter(|(at, _)| at % every == 0 || *at == last) {
@@ -148,14 +142,16 @@ fn curve(series: &Series, x: &Axis, y: &Axis) -> String {
             continue;
         }
         let (right, high) = (across(x, (at + 1) as f64), up(y, *value));
-        let _ = write!(path, "{}{right:.1} {high:.1}", if drawing { "L" } else { "M" });
+        let _ = write!(line, "{}{right:.1} {high:.1}", if drawing { "L" } else { "M" });
         if series.values.len() < MARKED {
             let _ = write!(dots, "M{right:.1} {high:.1}h0");
         }
         drawing = true;
     }
-    let marks = if dots.is_empty() { dots } else { format!("<path class=\"dots {}\" d=\"{dots}\"/>", series.class) };
-    format!("<path class=\"curve {}\" d=\"{path}\"/>{marks}", series.class)
+    html! {
+        (path(format_args!("curve {}", series.class), line))
+        @if !dots.is_empty() { (path(format_args!("dots {}", series.class), dots)) }
+    }
 }
 
 #[cfg(test)]
@@ -164,7 +160,7 @@ mod tests {
 
     fn chart(values: Vec<f64>, log: bool) -> String {
         let series = vec![Series { class: "val", values }];
-        Chart { id: "c", title: "loss <1>", series, best: Some(2), log }.figure()
+        Chart { id: "c", title: "loss <1>", series, best: Some(2), log }.figure().into_string()
     }
 
     #[test]

@@ -3,21 +3,27 @@
 //! | module | makes |
 //! |---|---|
 //! | [`page`] | the sections of a run |
+//! | [`data`] | the section about the data |
 //! | [`document`] | the page around them |
 //! | [`chart`] | curves over epochs |
 //! | [`scatter`] | predicted against true numbers |
 //! | [`confusion`] | counts of predicted against true classes |
 //! | [`axis`] | scales and ticks |
+//! | [`svg`] | lines and texts of drawings |
+//! | [`table`] | heads, rows and scrolling boxes of tables |
 //! | [`machine`] | what the run was made on |
 //! | [`text`] | numbers, dates and escaped text |
 
 mod axis;
 mod chart;
 mod confusion;
+mod data;
 mod document;
 mod machine;
 mod page;
 mod scatter;
+mod svg;
+mod table;
 mod text;
 
 pub use document::document;

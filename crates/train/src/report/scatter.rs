@@ -2,8 +2,11 @@
 
 use std::fmt::Write;
 
+use maud::{Markup, html};
+
 use super::axis::Axis;
-use super::text::{count, escape, number};
+use super::svg::{label, path};
+use super::text::{count, number};
 
 /// More than this and the points hide each other.
 const SHOWN: usize = 2000;
@@ -15,34 +18,18 @@ const TOP: f64 = 12.0;
 const BOTTOM: f64 = 44.0;
 
 /// The figure of one target: `pairs` are predictions and labels. Where there are too many, every so manyth is shown.
-pub(super) fn figure(id: usize, name: &str, pairs: &[(f64, f64)]) -> String {
+pub(super) fn figure(id: usize, name: &str, pairs: &[(f64, f64)]) -> Markup {
     let finite: Vec<(f64, f64)> =
         pairs.iter().copied().filter(|(output, label)| output.is_finite() && label.is_finite()).collect();
-    let name = escape(name);
     let ends = finite.iter().flat_map(|(output, label)| [*output, *label]);
     let Some(min) = ends.clone().reduce(f64::min) else {
-        return format!("<figure><figcaption><h3>{name}</h3></figcaption><p>No labels.</p></figure>");
+        return html! { figure { figcaption { h3 { (name) } } p { "No labels." } } };
     };
     let axis = Axis::linear(min, ends.fold(min, f64::max));
     let shown = finite.len().min(SHOWN);
-    let note =
-        if shown < finite.len() { format!("{} of {} shown", count(shown), count(finite.len())) } else { String::new() };
     let across = |value: f64| LEFT + axis.at(value) * (SIZE - LEFT - RIGHT);
     let up = |value: f64| SIZE - BOTTOM - axis.at(value) * (SIZE - TOP - BOTTOM);
     let (left, right, low, high) = (LEFT, SIZE - RIGHT, SIZE - BOTTOM, TOP);
-    let mut svg = String::new();
-    for tick in &axis.ticks {
-        let (x, y, label) = (across(*tick), up(*tick), axis.label(*tick));
-        let _ = write!(
-            svg,
-            "<path class=\"grid\" d=\"M{left} {y:.1}H{right}M{x:.1} {high}V{low}\"/>\
-             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>\
-             <text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{label}</text>",
-            left - 7.0,
-            y + 4.0,
-            low + 18.0,
-        );
-    }
     let mut dots = String::new();
     for at in 0..shown {
         let (output, label) = finite[at * finite.len() / shown];
@@ -50,17 +37,34 @@ pub(super) fn figure(id: usize, name: &str, pairs: &[(f64, f64)]) -> String {
     }
     let middle = (left + right) / 2.0;
     let mean = finite.iter().map(|(output, label)| (output - label).abs()).sum::<f64>() / finite.len() as f64;
-    format!(
-        "<figure class=\"square\"><figcaption><h3>{name} <span class=\"quiet\">{note}</span></h3></figcaption>\
-         <svg viewBox=\"0 0 {SIZE} {SIZE}\" role=\"img\" aria-labelledby=\"s{id}-t s{id}-d\">\
-         <title id=\"s{id}-t\">{name}: predicted against true</title>\
-         <desc id=\"s{id}-d\">Mean absolute error {}; points on the diagonal are exact.</desc>{svg}\
-         <path class=\"best\" d=\"M{left} {low}L{right} {high}\"/><path class=\"points\" d=\"{dots}\"/>\
-         <text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">true</text>\
-         <text x=\"14\" y=\"{middle}\" text-anchor=\"middle\" transform=\"rotate(-90 14 {middle})\">predicted</text></svg></figure>",
-        number(mean),
-        SIZE - 6.0,
-    )
+    html! {
+        figure class="square" {
+            figcaption {
+                h3 {
+                    (name) " "
+                    span class="quiet" {
+                        @if shown < finite.len() { (count(shown)) " of " (count(finite.len())) " shown" }
+                    }
+                }
+            }
+            svg viewBox={ "0 0 " (SIZE) " " (SIZE) } role="img" aria-labelledby={ "s" (id) "-t s" (id) "-d" } {
+                title id={ "s" (id) "-t" } { (name) ": predicted against true" }
+                desc id={ "s" (id) "-d" } {
+                    "Mean absolute error " (number(mean)) "; points on the diagonal are exact."
+                }
+                @for tick in &axis.ticks {
+                    @let (x, y, text) = (across(*tick), up(*tick), axis.label(*tick));
+                    (path("grid", format_args!("M{left} {y:.1}H{right}M{x:.1} {high}V{low}")))
+                    (label(left - 7.0, y + 4.0, "end", &text))
+                    (label(x, low + 18.0, "middle", &text))
+                }
+                (path("best", format_args!("M{left} {low}L{right} {high}")))
+                (path("points", dots))
+                (label(middle, SIZE - 6.0, "middle", "true"))
+                text x="14" y=(middle) text-anchor="middle" transform={ "rotate(-90 14 " (middle) ")" } { "predicted" }
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -70,10 +74,10 @@ mod tests {
     #[test]
     fn many_points_are_thinned_the_same_way_every_time() {
         let pairs: Vec<(f64, f64)> = (0..12_345).map(|i| (f64::from(i).sin(), f64::from(i).cos())).collect();
-        let html = figure(0, "a<b", &pairs);
+        let html = figure(0, "a<b", &pairs).into_string();
         assert_eq!(html.matches("h0").count(), SHOWN);
         assert!(html.contains("2,000 of 12,345 shown") && html.contains("a&lt;b"));
-        assert_eq!(figure(0, "a<b", &pairs), html);
-        assert!(figure(0, "y", &[(f64::NAN, 1.0)]).contains("No labels"));
+        assert_eq!(figure(0, "a<b", &pairs).into_string(), html);
+        assert!(figure(0, "y", &[(f64::NAN, 1.0)]).into_string().contains("No labels"));
     }
 }

@@ -10,14 +10,20 @@ pub fn escape(text: &str) -> String {
             '>' => safe.push_str("&gt;"),
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
-            '\t' | '\n' | '\r' => safe.push(letter),
-            // Such characters are not allowed in XML, and terminals may act on them.
-            '\u{fffe}' | '\u{ffff}' => safe.push('\u{fffd}'),
-            control if control.is_control() => safe.push('\u{fffd}'),
-            other => safe.push(other),
+            other => safe.push(printable(other)),
         }
     }
     safe
+}
+
+/// The replacement character for control characters: XML forbids them, and terminals may act on them.
+pub(super) fn printable(letter: char) -> char {
+    match letter {
+        '\t' | '\n' | '\r' => letter,
+        '\u{fffe}' | '\u{ffff}' => '\u{fffd}',
+        control if control.is_control() => '\u{fffd}',
+        other => other,
+    }
 }
 
 /// A score: four decimals, fewer for larger numbers, powers of ten for tiny ones.
