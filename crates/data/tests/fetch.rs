@@ -1,7 +1,5 @@
 //! Downloads, against a server on this machine.
 
-mod support;
-
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use graph_transformer_data::fetch::{ZincSource, download, fetch_zinc, zinc_from_file};
 use graph_transformer_data::{SbmSet, SbmSizes, read, write};
-use support::shared;
+use gt_testing::shared;
 
 /// Serves byte strings by path, with ranges and entity tags; each file's connection may be cut after some bytes, once.
 struct Server {

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use graph_transformer_data::{Dataset, SbmSet, SbmSizes, read, write};
 use gt_graph::{GraphStore, Level, TargetKind};
+use gt_testing::{Resource, skip};
 use support::{Draw, Shape, make};
 
 /// Counts live bytes, and the most there ever were.
@@ -169,8 +170,7 @@ fn counts_without_content_claim_no_memory() {
 #[test]
 fn damaged_parquet_of_other_writers_is_refused_or_checked() {
     let Some(given) = std::env::var_os("GT_HOSTILE") else {
-        say("skipped: GT_HOSTILE names no folder of Parquet files");
-        return;
+        return skip(Resource::Hostile, "GT_HOSTILE names no folder of Parquet files");
     };
     let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
     for entry in fs::read_dir(given).unwrap() {
@@ -179,10 +179,4 @@ fn damaged_parquet_of_other_writers_is_refused_or_checked() {
         fs::copy(entry.unwrap().path(), &path).unwrap();
         torture(&path, &path, CORRUPTIONS, true);
     }
-}
-
-/// Writes past the test harness, which keeps the output of passing tests to itself.
-fn say(text: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "{text}");
 }

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use graph_transformer_data::{Dataset, TableMapping, TablePaths, read, read_tables, write};
 use gt_graph::{Level, TargetKind};
+use gt_testing::shared;
 use proptest::prelude::*;
-use support::{Shape, make, shared};
+use support::{Shape, make};
 
 const FILES: [&str; 5] = ["a.parquet", "b.jsonl", "c_nodes.csv", "d_nodes.parquet", "e_nodes.tsv"];
 

@@ -1,9 +1,7 @@
 //! What `gt data info` counts.
 
-mod support;
-
 use graph_transformer_data::{Info, PartInfo, read};
-use support::shared;
+use gt_testing::shared;
 
 #[test]
 fn oddities_are_counted() {

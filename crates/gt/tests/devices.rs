@@ -3,6 +3,7 @@
 mod support;
 
 use gt_nn::cuda::{CudaDevice, CudaError};
+use gt_testing::{Resource, skip};
 use support::Place;
 
 fn has_driver() -> bool {
@@ -25,8 +26,7 @@ fn the_processor_computes_right_and_leaves_room_for_other_orders_of_sums() {
 #[test]
 fn without_a_driver_cuda_is_refused_in_a_sentence_and_auto_takes_the_processor() {
     if has_driver() {
-        eprintln!("skipped: there is a CUDA driver on this machine");
-        return;
+        return skip(Resource::NoCuda, "there is a CUDA driver on this machine");
     }
     let place = Place::new();
     let sentence = "error: there is no CUDA driver on this machine (libcuda could not be loaded)\n";

@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use gt_testing::{Resource, say, skip};
 use serde_json::Value;
 
 /// A tiny model with everything random in it, saved as often as possible.
@@ -207,12 +208,6 @@ impl Random {
     }
 }
 
-/// Writes past the test harness, which keeps the output of passing tests to itself.
-fn say(text: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "{text}");
-}
-
 #[test]
 fn a_run_killed_at_twenty_random_moments_ends_with_the_same_bytes() {
     const KILLS: usize = 20;
@@ -238,7 +233,7 @@ fn a_run_killed_at_twenty_random_moments_ends_with_the_same_bytes() {
     assert!(went_on >= 5, "only {went_on} sittings went on from a checkpoint; {story}");
     place.done(RESUME);
     whole.assert_same(&place.path("run"), &story);
-    say(&format!(
+    say(format_args!(
         "{alive} kills of a living process; {went_on} sittings went on; {unfinished} kills while a checkpoint was written"
     ));
 }
@@ -407,7 +402,7 @@ fn a_full_disk_stops_a_run_and_with_more_space_it_ends_with_the_same_bytes() {
         command.output().is_ok_and(|output| output.status.success())
     };
     if !attempt(&["--mount"]) && !attempt(&["--mount", "--map-root-user"]) {
-        return say("skipped: a small file system cannot be mounted here");
+        return skip(Resource::Privileges, "a small file system cannot be mounted");
     }
     let text = |name: &str| fs::read_to_string(place.path(name)).unwrap();
     assert_eq!(text("first.code"), "2\n", "{}", text("first.txt"));
@@ -417,7 +412,7 @@ fn a_full_disk_stops_a_run_and_with_more_space_it_ends_with_the_same_bytes() {
     assert_eq!(text("second.code"), "0\n", "{}", text("second.txt"));
     assert!(!text("second.txt").contains("going on after 0 epochs") && text("second.txt").contains("going on after "));
     whole.assert_same(&place.path("ended"), &error);
-    say(&format!("full disk: {error}"));
+    say(format_args!("full disk: {error}"));
 }
 
 #[test]
@@ -469,7 +464,7 @@ fn a_place_that_cannot_be_written_is_refused_before_any_work() {
     let end = if can_write {
         fs::remove_file(place.path("run/probe")).unwrap();
         if !Command::new("setpriv").args(&arguments[..4]).arg("true").status().is_ok_and(|s| s.success()) {
-            return say("skipped: the superuser's rights cannot be dropped here");
+            return skip(Resource::Privileges, "the superuser's rights cannot be dropped");
         }
         place.end(place.spawn("setpriv", &arguments))
     } else {

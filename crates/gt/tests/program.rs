@@ -2,20 +2,12 @@
 
 mod support;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
+use gt_testing::shared;
 use serde_json::Value;
 use support::Place;
-
-fn shared(file: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared").join(file);
-    if !path.exists() {
-        say(&format!("skipped: {} is not here", path.display()));
-        return None;
-    }
-    Some(path.canonicalize().unwrap())
-}
 
 #[test]
 fn the_main_job_makes_encodes_and_describes_a_small_set() {
@@ -157,12 +149,6 @@ fn help_and_version_are_there() {
     for line in ["--help", "data --help", "data convert --help", "encode --help"] {
         assert!(place.done(line).contains("Usage:"));
     }
-}
-
-/// Writes past the test harness, which keeps the output of passing tests to itself.
-fn say(text: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 #[test]

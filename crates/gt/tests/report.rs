@@ -7,13 +7,8 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use browser::Browser;
+use gt_testing::{Resource, skip};
 use serde_json::{Value, json};
-
-/// Writes past the test harness, which keeps the output of passing tests to itself.
-fn say(text: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "{text}");
-}
 
 fn gt(folder: &Path, line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gt"));
@@ -110,7 +105,7 @@ fn check_report(browser: &Browser, file: &Path) -> Value {
 
 #[test]
 fn a_real_browser_shows_reports_of_all_tasks_without_fault() {
-    let Some(browser) = Browser::start() else { return say("skipped: chromium and chromedriver are not here") };
+    let Some(browser) = Browser::start() else { return skip(Resource::Browser, "Chromium or chromedriver is missing") };
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
     let train = |line: &str, target: &dyn Fn(usize) -> Value| {
@@ -154,7 +149,7 @@ fn scalars(run: &Path) -> Option<Value> {
         command.output()
     };
     if !python("import tensorboard").is_ok_and(|output| output.status.success()) {
-        say("skipped: python3 with tensorboard is not here");
+        skip(Resource::TensorBoard, "python3 cannot import tensorboard");
         return None;
     }
     let output = python(script).unwrap();

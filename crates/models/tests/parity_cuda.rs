@@ -8,9 +8,10 @@ use std::path::PathBuf;
 
 use gt_nn::cpu::{Adam, Edges, Engine, Isa};
 use gt_nn::cuda::{CudaDevice, CudaEngine, CudaError, CudaLabels, CudaTask, Pass, PassResult, Precision, ResidentData};
+use gt_testing::{Resource, say, skip};
 use rayon::prelude::*;
 use support::comparison::{Comparison, adam};
-use support::{Fixture, fixtures, say};
+use support::{Fixture, fixtures};
 
 /// Of the largest entry of a family.
 const TOLERANCE: f64 = 1e-4;
@@ -76,7 +77,7 @@ fn run(device: &CudaDevice, fixture: &Fixture, edges: Edges) -> Result<Vec<Strin
 fn parity_on_a_card_in_single_precision() {
     let device = match CudaDevice::open(0) {
         Ok(device) => device,
-        Err(error) => return say(&format!("skipped: {error}")),
+        Err(error) => return skip(Resource::Cuda, error),
     };
     let fixtures = fixtures();
     let cases = fixtures.iter().flat_map(|fixture| {
@@ -92,7 +93,7 @@ fn parity_on_a_card_in_single_precision() {
         })
         .collect();
     let (compared, complaints) = (complaints.len(), complaints.concat());
-    say(&format!("{compared} comparisons on {}", device.name()));
+    say(format_args!("{compared} comparisons on {}", device.name()));
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
     assert!(compared > 0, "no fixture was compared");
 }

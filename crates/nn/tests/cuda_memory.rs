@@ -1,22 +1,18 @@
 //! A card without enough memory. Skips where there is no card.
 
-use std::io::Write;
-
 use graph_transformer_nn::cpu::Edges;
 use graph_transformer_nn::cuda::{CudaDevice, CudaEngine, CudaError, CudaTask, OnCard, Precision, ResidentData};
 use graph_transformer_nn::{Channels, Input, Loss, Network};
 use gt_graph::{
     FeatureLayout, FeatureRows, GraphParts, GraphStore, Layout, Level, TargetKind, TargetLayout, TargetRows,
 };
+use gt_testing::{Resource, skip};
 
 #[test]
 fn a_network_that_does_not_fit_is_told_with_sizes_and_leaves_the_card_usable() {
     let device = match CudaDevice::open(0) {
         Ok(device) => device,
-        Err(error) => {
-            let _ = writeln!(std::io::stderr(), "skipped: {error}");
-            return;
-        }
+        Err(error) => return skip(Resource::Cuda, error),
     };
     let mut store = GraphStore::new(Layout {
         node: FeatureLayout { categorical: 1, ..Default::default() },

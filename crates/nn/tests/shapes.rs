@@ -5,6 +5,7 @@ mod support;
 use graph_transformer_nn::cpu::{Edges, Engine, Isa};
 use graph_transformer_nn::{Input, Loss, Network, Norm, Readout, Reads, Real, Stream};
 use gt_graph::GraphBatch;
+use gt_testing::{Resource, skip};
 use support::{Rng, Shape, WIDTHS, assert_close, batch, fill, mixed, network, random_graphs};
 
 const TOLERANCE: f64 = 2e-5;
@@ -13,7 +14,7 @@ const TOLERANCE: f64 = 2e-5;
 fn isas() -> Vec<Isa> {
     let (here, missing): (Vec<Isa>, Vec<Isa>) =
         [Isa::Avx512, Isa::Avx2, Isa::Portable].into_iter().partition(|isa| isa.available());
-    missing.iter().for_each(|isa| say(&format!("skipped: this machine has no {}", isa.name())));
+    missing.iter().for_each(|isa| skip(Resource::Simd, format_args!("this machine has no {}", isa.name())));
     here
 }
 
@@ -206,10 +207,4 @@ fn prediction_neither_depends_on_neighbours_in_the_batch_nor_moves_statistics() 
         assert_close(&format!("graph {graph}"), &alone, &together[2 * graph..2 * graph + 2], 1e-12);
     }
     assert_eq!(engine.running(0, Stream::Node, 1), before);
-}
-
-/// Writes past the test harness, which keeps the output of passing tests to itself.
-fn say(text: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "{text}");
 }

@@ -2,7 +2,6 @@
 
 mod support;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -13,17 +12,13 @@ use gt_data::{Dataset, RandomStream, Records};
 use gt_models::{Config, ModelHeader};
 use gt_nn::cpu::{Engine, Isa};
 use gt_nn::cuda::{CudaDevice, Precision};
+use gt_testing::{Resource, skip};
 use serde_json::{Value, json};
 use support::{Interrupter, file, sit};
 
 /// A card, if there is one.
 fn card() -> Option<CudaDevice> {
-    CudaDevice::open(0)
-        .map_err(|error| {
-            // Past the test harness, which keeps the output of passing tests to itself.
-            let _ = writeln!(std::io::stderr(), "skipped: {error}");
-        })
-        .ok()
+    CudaDevice::open(0).map_err(|error| skip(Resource::Cuda, error)).ok()
 }
 
 fn cache() -> Option<PathBuf> {

@@ -305,12 +305,7 @@ fn complete_empty_and_edgeless_graphs_are_no_trouble() {
 
 #[test]
 fn citations_of_cora_are_found() {
-    let nodes = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/planetoid/cora_nodes.parquet");
-    if !nodes.exists() {
-        use std::io::Write;
-        let _ = writeln!(std::io::stderr(), "skipped: {} is not here", nodes.display());
-        return;
-    }
+    let Some(nodes) = gt_testing::shared("data/planetoid/cora_nodes.parquet") else { return };
     let dataset = gt_data::read(&nodes).unwrap();
     let config = config(&[
         "model.encoding=none",

@@ -2,22 +2,10 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
-use std::path::PathBuf;
-
 use graph_transformer_data::{Dataset, Splits};
 use gt_graph::encoding::{Coordinates, Encodings};
 use gt_graph::{FeatureRows, GraphParts, GraphStore, Level, MISSING_CLASS, Ragged, TargetKind, TargetRows};
 use gt_graph::{FeatureSchema, Schema, TargetColumn, TargetSchema, Vocabulary};
-
-/// The folder with real data; `None`, with a message, where it is absent.
-pub fn shared(file: &str) -> Option<PathBuf> {
-    let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")).join(file);
-    if !path.exists() {
-        say(&format!("skipped: {} is not here", path.display()));
-        return None;
-    }
-    Some(path)
-}
 
 /// Numbers from a seed, for data whose values do not matter.
 pub struct Draw(pub u64);
@@ -151,10 +139,4 @@ impl Values {
             multi_hot: hot.then_some(Ragged { offsets: &self.offsets, indices: &self.indices }),
         }
     }
-}
-
-/// Writes past the test harness, which keeps the output of passing tests to itself.
-fn say(text: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "{text}");
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use graph_transformer_graph::encoding::Spectrum;
 use graph_transformer_graph::{Graph, GraphParts, GraphRef};
+use gt_testing::{Resource, skip};
 
 /// A graph from its edges, as given.
 pub fn directed(num_nodes: usize, edges: &[(u32, u32)]) -> Graph {
@@ -204,15 +205,9 @@ pub fn fixture_files(file: &str) -> Vec<PathBuf> {
         .filter(|path| {
             let found = path.is_file();
             if !found {
-                say(&format!("skipped: {} does not exist", path.display()));
+                skip(Resource::Shared, format_args!("{} does not exist", path.display()));
             }
             found
         })
         .collect()
-}
-
-/// Writes past the test harness, which keeps the output of passing tests to itself.
-fn say(text: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "{text}");
 }

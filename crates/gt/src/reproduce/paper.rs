@@ -78,8 +78,6 @@ impl Paper {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     #[test]
@@ -104,11 +102,8 @@ mod tests {
     /// Every number of the file stands in the paper's source, in the same order.
     #[test]
     fn all_numbers_are_those_of_the_paper_where_its_source_is_at_hand() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/paper");
-        let Some(file) = std::fs::read_dir(&folder).into_iter().flatten().flatten().next() else {
-            crate::console::say!("skipped: {} is not there", folder.display());
-            return;
-        };
+        let Some(folder) = gt_testing::shared("paper") else { return };
+        let file = std::fs::read_dir(&folder).unwrap().next().unwrap().unwrap();
         let source = std::fs::read_to_string(file.path()).unwrap();
         let mut numbers = 0;
         for (table, label) in

@@ -13,6 +13,7 @@ use gt_graph::{
 };
 use gt_nn::cpu::{Engine, Isa};
 use gt_nn::{Channels, Input, LayerKind, Loss, Network, Norm, Readout, Reads, Real};
+use gt_testing::{Resource, skip};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 
@@ -210,7 +211,7 @@ pub fn fixtures() -> Vec<Fixture> {
     let mut found = Vec::new();
     for folder in folders() {
         let Ok(entries) = std::fs::read_dir(&folder) else {
-            say(&format!("skipped: {} is not here", folder.display()));
+            skip(Resource::Shared, format_args!("{} is not here", folder.display()));
             continue;
         };
         let mut paths: Vec<PathBuf> =
@@ -220,10 +221,4 @@ pub fn fixtures() -> Vec<Fixture> {
     }
     eprintln!("{} model fixtures", found.len());
     found
-}
-
-/// Writes past the test harness, which keeps the output of passing tests to itself.
-pub fn say(text: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "{text}");
 }

@@ -1,5 +1,7 @@
 //! What the kernels' tests share.
 
+use gt_testing::{Resource, skip};
+
 use super::Isa;
 use crate::real::Real;
 
@@ -9,7 +11,7 @@ pub(crate) fn each_isa(test: impl Fn(Isa)) {
         if isa.available() {
             test(isa);
         } else {
-            say(&format!("skipped: this machine has no {}", isa.name()));
+            skip(Resource::Simd, format_args!("this machine has no {}", isa.name()));
         }
     }
 }
@@ -37,10 +39,4 @@ pub(crate) fn assert_close<T: Real>(found: &[T], expected: &[f64], tolerance: f6
         let off = (f.to_f64() - e).abs() / largest;
         assert!(off <= tolerance, "entry {i}: {f} instead of {e}, off by {off:.1e} of the largest entry");
     }
-}
-
-/// Writes past the test harness, which keeps the output of passing tests to itself.
-fn say(text: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "{text}");
 }

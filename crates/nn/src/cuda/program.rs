@@ -415,6 +415,7 @@ fn keep(file: &Path, image: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use gt_testing::{Resource, skip};
     use rayon::prelude::*;
 
     use super::*;
@@ -425,8 +426,7 @@ mod tests {
     fn kernels_compile_for_every_kind_of_network() {
         // SAFETY: only tries to load the library.
         if !unsafe { sys::is_culib_present() } {
-            eprintln!("skipped: the CUDA run-time compiler is not on this machine");
-            return;
+            return skip(Resource::Nvrtc, "the CUDA run-time compiler (libnvrtc) cannot be loaded");
         }
         let base = Network::new(Channels::new(64, 8), 2);
         let networks = [
