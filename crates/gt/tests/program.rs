@@ -53,49 +53,31 @@ fn bytes_do_not_depend_on_the_number_of_threads() {
 }
 
 #[test]
-fn bad_input_gets_a_sentence_exit_code_2_and_no_file() {
+fn bad_input_ends_with_exit_code_2_and_no_file() {
     let place = Place::new();
     place.write("bad.jsonl", "{\"num_nodes\": 2, \"edge_index\": [[0], [5]]}\n");
     place.write("half.parquet", "PAR1");
+    let edge = &["bad.jsonl", "graph 0", "edge 0", "node 5"][..];
     let cases = [
-        ("data info bad.jsonl", "error: bad.jsonl: graph 0: edge 0 points to node 5, but the graph has 2 nodes\n"),
-        (
-            "data convert bad.jsonl out.parquet",
-            "error: bad.jsonl: graph 0: edge 0 points to node 5, but the graph has 2 nodes\n",
-        ),
-        (
-            "encode bad.jsonl --lap 2 --out out.parquet",
-            "error: bad.jsonl: graph 0: edge 0 points to node 5, but the graph has 2 nodes\n",
-        ),
-        (
-            "data split bad.jsonl --out out.parquet",
-            "error: bad.jsonl: graph 0: edge 0 points to node 5, but the graph has 2 nodes\n",
-        ),
-        (
-            "data info half.parquet",
-            "error: half.parquet: not a readable Parquet file: it is too short to be a Parquet file\n",
-        ),
-        ("data sbm cluster --out no/where.parquet", "error: no/where.parquet: the folder no does not exist\n"),
-        (
-            "data convert bad.jsonl out.csv",
-            "error: out.csv: a CSV file holds one table; graphs need NAME_nodes.csv and NAME_edges.csv (give the first), or --nodes and --edges\n",
-        ),
-        ("encode bad.jsonl --out out.parquet", "error: choose at least one encoding: --lap K, --wl, --walk T\n"),
-        (
-            "data sbm cluster --out c.parquet --train 0 --val 0 --test 0",
-            "error: all splits are empty: ask for at least one graph\n",
-        ),
+        ("data info bad.jsonl", edge),
+        ("data convert bad.jsonl out.parquet", edge),
+        ("encode bad.jsonl --lap 2 --out out.parquet", edge),
+        ("data split bad.jsonl --out out.parquet", edge),
+        ("data info half.parquet", &["half.parquet"]),
+        ("data info nowhere.parquet", &["nowhere.parquet", "No such file"]),
+        ("data sbm cluster --out no/where.parquet", &["no/where.parquet"]),
+        ("data convert bad.jsonl out.csv", &["out.csv", "NAME_nodes.csv"]),
+        ("encode bad.jsonl --out out.parquet", &["--lap", "--wl", "--walk"]),
+        ("encode --lap 0", &["--lap", "1..=1024"]),
+        ("data sbm cluster --out c.parquet --train 0 --val 0 --test 0", &["splits are empty"]),
+        ("data frobnicate", &["frobnicate"]),
+        ("data fetch zinc --from bad.jsonl --cache bad.jsonl", &["bad.jsonl"]),
     ];
-    for (line, expected) in cases {
-        assert_eq!(place.refused(line), expected, "gt {line}");
+    for (line, named) in cases {
+        let complaint = place.refused(line);
+        assert!(complaint.starts_with("error: "), "gt {line}: {complaint}");
+        assert!(named.iter().all(|name| complaint.contains(name)), "gt {line}: {complaint}");
     }
-    assert!(place.refused("data info nowhere.parquet").starts_with("error: nowhere.parquet: No such file"));
-    assert!(place.refused("data frobnicate").contains("unrecognized subcommand"));
-    assert!(place.refused("encode --lap 0").contains("0 is not in 1..=1024"));
-    let cache = place.path("bad.jsonl");
-    assert!(
-        place.refused(&format!("data fetch zinc --from bad.jsonl --cache {}", cache.display())).contains("bad.jsonl")
-    );
 }
 
 #[test]
@@ -143,12 +125,8 @@ fn zinc_is_taken_from_a_local_copy_into_the_cache() {
 }
 
 #[test]
-fn help_and_version_are_there() {
-    let place = Place::new();
-    assert!(place.done("--version").starts_with("gt 0."));
-    for line in ["--help", "data --help", "data convert --help", "encode --help"] {
-        assert!(place.done(line).contains("Usage:"));
-    }
+fn the_version_is_there() {
+    assert!(Place::new().done("--version").starts_with("gt 0."));
 }
 
 #[test]
