@@ -139,6 +139,11 @@ impl Dataset {
         &self.graphs
     }
 
+    /// The graphs alone.
+    pub fn into_graphs(self) -> GraphStore {
+        self.graphs
+    }
+
     /// Which part each graph, node or edge belongs to, if the file says so.
     pub fn split(&self) -> Option<&Splits> {
         self.split.as_ref()

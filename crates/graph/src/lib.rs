@@ -7,6 +7,7 @@
 //!
 //! This layer knows no files and no models.
 
+mod atomic;
 mod batch;
 pub mod encoding;
 mod error;
@@ -14,14 +15,17 @@ mod features;
 mod full;
 mod layout;
 mod schema;
+mod split;
 mod store;
 mod targets;
 
+pub use atomic::{PartialFile, remove_unfinished, write_atomic};
 pub use batch::GraphBatch;
 pub use error::GraphError;
 pub use features::{FeatureRows, Ragged};
 pub use full::FullView;
 pub use layout::{FeatureLayout, Layout, Level, MISSING_CLASS, TargetKind, TargetLayout};
 pub use schema::{FeatureSchema, Schema, TargetColumn, TargetSchema, Vocabulary};
+pub use split::Split;
 pub use store::{Graph, GraphParts, GraphRef, GraphStore, MAX_INDEX};
 pub use targets::TargetRows;

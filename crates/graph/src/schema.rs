@@ -62,6 +62,14 @@ impl FeatureSchema {
         Self::by_position((0..columns).map(|at| at >= layout.categorical), layout.multi_hot, prefix)
     }
 
+    /// Categorical columns of these vocabulary sizes, with default names.
+    fn of_sizes(sizes: &[usize], prefix: &str) -> Self {
+        let layout = FeatureLayout { categorical: sizes.len(), ..FeatureLayout::default() };
+        let mut columns = Self::unnamed(&layout, prefix);
+        columns.categorical.iter_mut().zip(sizes).for_each(|(column, &size)| column.size = size);
+        columns
+    }
+
     /// Default names for columns that are continuous or not: `prefix` for a single one, else `prefix0`, `prefix1`, …
     pub fn by_position(real: impl Iterator<Item = bool>, multi_hot: bool, prefix: &str) -> Self {
         let real: Vec<bool> = real.collect();
@@ -130,6 +138,24 @@ pub struct TargetSchema {
 }
 
 impl TargetSchema {
+    /// Targets with default names. `classes` has the number of classes of each column, 0 for real numbers.
+    pub fn new(level: Level, kind: TargetKind, classes: &[usize]) -> Self {
+        let mut target = Self::unnamed(TargetLayout { level, kind, columns: classes.len() });
+        target.columns.iter_mut().zip(classes).for_each(|(column, &classes)| column.classes = classes);
+        target
+    }
+
+    /// Whether a pair of nodes is joined: what link prediction learns.
+    pub fn link() -> Self {
+        let columns = vec![TargetColumn { name: "link".into(), classes: 2 }];
+        Self { level: Level::Edge, kind: TargetKind::Class, columns }
+    }
+
+    /// Number of classes of each column; 0 for real numbers.
+    pub fn classes(&self) -> Vec<usize> {
+        self.columns.iter().map(|column| column.classes).collect()
+    }
+
     /// Numbers of columns.
     pub fn layout(&self) -> TargetLayout {
         TargetLayout { level: self.level, kind: self.kind, columns: self.columns.len() }
@@ -158,6 +184,22 @@ pub struct Schema {
 }
 
 impl Schema {
+    /// Categorical columns of these vocabulary sizes, with default names.
+    ///
+    /// ```
+    /// use graph_transformer_graph::{Level, Schema, TargetKind, TargetSchema};
+    ///
+    /// let molecules = Schema::categorical(&[28], &[4], TargetSchema::new(Level::Graph, TargetKind::Float, &[0]));
+    /// assert_eq!(molecules.node.vocabulary_sizes(), [28]);
+    /// ```
+    pub fn categorical(node: &[usize], edge: &[usize], target: TargetSchema) -> Self {
+        Self {
+            node: FeatureSchema::of_sizes(node, NODE_PREFIX),
+            edge: FeatureSchema::of_sizes(edge, EDGE_PREFIX),
+            target: Some(target),
+        }
+    }
+
     /// Numbers of columns.
     pub fn layout(&self) -> Layout {
         Layout {

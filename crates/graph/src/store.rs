@@ -167,6 +167,20 @@ impl GraphStore {
         Ok(())
     }
 
+    /// Appends all graphs of another set of the same layout, with their encodings.
+    ///
+    /// # Errors
+    /// If the layouts differ.
+    pub fn append(&mut self, more: &GraphStore) -> Result<(), GraphError> {
+        let before = std::mem::take(&mut self.encodings);
+        for graph in more.iter() {
+            self.push(graph.parts())?;
+        }
+        let mut encodings = if self.len() == more.len() { more.encodings.emptied() } else { before };
+        encodings.extend(&more.encodings, 0..more.num_nodes());
+        self.set_encodings(encodings)
+    }
+
     /// Makes room for this many more nodes and edges in all.
     pub fn reserve(&mut self, nodes: usize, edges: usize) {
         self.src.reserve_exact(edges);
