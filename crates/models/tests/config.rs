@@ -1,16 +1,15 @@
 //! Configurations: TOML in and out, every problem named, every option reaching the network.
 
-use graph_transformer_models::config::{Columns, DataShape, TargetShape};
 use graph_transformer_models::{Config, ConfigError, PublishedEncoding, PublishedSet};
-use gt_graph::{Level, TargetKind};
+use gt_graph::{FeatureSchema, Level, Schema, TargetKind, TargetSchema};
 use gt_nn::{Clamp, Gate, Jump, LayerKind, Loss, Network, Norm, Parameters, Readout, Reads, Role};
 
-fn molecules() -> DataShape {
-    PublishedSet::Zinc.shape()
+fn molecules() -> Schema {
+    PublishedSet::Zinc.schema()
 }
 
-fn targets(level: Level, kind: TargetKind, columns: &[usize]) -> DataShape {
-    DataShape { target: TargetShape { level, kind, columns: columns.to_vec() }, ..molecules() }
+fn targets(level: Level, kind: TargetKind, classes: &[usize]) -> Schema {
+    Schema { target: Some(TargetSchema::new(level, kind, classes)), ..molecules() }
 }
 
 fn set(settings: &[&str]) -> Result<Config, ConfigError> {
@@ -28,7 +27,7 @@ fn every_published_configuration_survives_toml() {
             let config = published.config(encoding);
             let again = Config::from_toml(&config.to_toml()).unwrap();
             assert_eq!(again, config);
-            assert_eq!(again.network(&published.shape()).unwrap(), config.network(&published.shape()).unwrap());
+            assert_eq!(again.network(&published.schema()).unwrap(), config.network(&published.schema()).unwrap());
         }
     }
 }
@@ -43,7 +42,7 @@ fn kinds_reach_the_network_and_keys_of_others_are_told() {
     assert_eq!(summary(&of("gcn-mean", &["model.width=7"])), (LayerKind::Averaging, false, 1, 0));
     assert_eq!(summary(&of("gat", &[])), (LayerKind::AdditiveAttention, false, 8, 0));
     assert_eq!(summary(&of("gatedgcn", &["model.width=7"])), (LayerKind::Gated, true, 1, 1));
-    let bare = DataShape { edge: Columns::default(), ..molecules() };
+    let bare = Schema { edge: FeatureSchema::default(), ..molecules() };
     assert!(set(&["model.kind=gatedgcn"]).unwrap().network(&bare).unwrap().edge.constant);
     let problems = |settings: &[&str]| set(settings).unwrap_err().problems().to_vec();
     assert_eq!(
@@ -248,7 +247,7 @@ fn options_reach_the_network() {
 
 #[test]
 fn data_decides_about_inputs_heads_and_losses() {
-    let bare = DataShape { node: Columns::default(), edge: Columns::default(), ..molecules() };
+    let bare = Schema { node: FeatureSchema::default(), edge: FeatureSchema::default(), ..molecules() };
     let network = Config::default().network(&bare).unwrap();
     assert!(network.node.constant && !network.edge_stream);
     let edges = targets(Level::Edge, TargetKind::Class, &[3]);

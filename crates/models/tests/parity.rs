@@ -29,7 +29,8 @@ fn run<T: Real>(fixture: &Fixture, isa: Isa, edges: Edges, tolerance: f64) {
             check.close(&format!("hidden.e.{layer}"), &listed, "hidden");
         }
     }
-    check.first_pass(&engine, &engine.outputs(), loss);
+    let gradients: Vec<Vec<T>> = (0..engine.parameters().list().len()).map(|index| engine.gradient(index)).collect();
+    check.first_pass(&engine.weights(), &gradients, &engine.outputs(), loss);
     check.inference(&engine.clone().predict(&batch, edges));
     // Three steps on the same batch.
     engine.step(&adam());
@@ -37,7 +38,7 @@ fn run<T: Real>(fixture: &Fixture, isa: Isa, edges: Edges, tolerance: f64) {
         engine.train(&batch, edges, fixture.loss(), target);
         engine.step(&adam());
     }
-    check.three_steps(&engine, &engine.clone().predict(&batch, edges));
+    check.three_steps(&engine.weights(), &engine.clone().predict(&batch, edges));
     let complaints = check.finish();
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }

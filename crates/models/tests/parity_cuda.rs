@@ -6,8 +6,12 @@ mod support;
 
 use std::path::PathBuf;
 
-use gt_nn::cpu::{Adam, Edges, Engine, Isa};
-use gt_nn::cuda::{CudaDevice, CudaEngine, CudaError, CudaLabels, CudaTask, Pass, PassResult, Precision, ResidentData};
+use gt_graph::Split;
+use gt_nn::backend::{
+    Backend, BackendError, Cuda, CudaDataset, CudaSettings, GraphSource, PassOutputs, PassPlan, TrainingPlan, run,
+};
+use gt_nn::cpu::{Adam, Edges};
+use gt_nn::cuda::{CudaDevice, Precision};
 use gt_testing::{Resource, say, skip};
 use rayon::prelude::*;
 use support::comparison::{Comparison, adam};
@@ -16,65 +20,45 @@ use support::{Fixture, fixtures};
 /// Of the largest entry of a family.
 const TOLERANCE: f64 = 1e-4;
 
-/// A fixture's model and batch on a card.
-struct Card {
-    engine: CudaEngine,
-    labels: CudaLabels,
-    order: Vec<u32>,
+/// One pass over the batch of a fixture.
+fn pass(backend: &mut dyn Backend, graphs: usize, train: Option<Adam>) -> Result<PassOutputs, BackendError> {
+    let step = |adam| TrainingPlan { adam, dropout_key: 0, accumulate: 1, skip_bad_steps: false, draws: (0, 0) };
+    let plan = PassPlan::evaluation(Split::Train, (0..graphs).collect(), graphs);
+    let outcome = run(backend, PassPlan { training: train.map(step), ..plan })?;
+    assert_eq!(outcome.bad, None, "not finite");
+    Ok(outcome.outputs)
 }
 
-impl Card {
-    fn new(device: &CudaDevice, fixture: &Fixture, edges: Edges) -> Result<Self, CudaError> {
-        let (store, batch, network) = (fixture.store(), fixture.batch(), fixture.network());
-        let rows = store.rows(network.reads.level());
-        let data = ResidentData::new(device, &store, &network, edges)?;
-        let labels = CudaLabels::new(device, rows, batch.target().unwrap())?;
-        let task = CudaTask {
-            network,
-            loss: fixture.loss(),
-            batch: store.len(),
-            rows,
-            listed: store.len(),
-            signs_per_graph: false,
-            precision: Precision::F32,
-        };
-        let cache = std::env::var_os("GT_CACHE").map(|folder| PathBuf::from(folder).join("kernels"));
-        let engine = CudaEngine::new(device, &data, task, cache.as_deref())?;
-        Ok(Self { engine, labels, order: (0..store.len() as u32).collect() })
-    }
-
-    /// One pass over the batch; `host` then holds parameters, gradients and statistics.
-    fn pass(&mut self, train: Option<Adam>, host: &mut Engine<f32>) -> Result<PassResult, CudaError> {
-        let Self { engine, labels, order } = self;
-        engine.begin(Pass { order, from: 0, signs: &[], labels, train: train.map(|adam| (adam, 0)) })?;
-        engine.launch(1)?;
-        let result = engine.finish()?;
-        assert_eq!(result.bad, None, "not finite");
-        engine.store(host)?;
-        Ok(result)
-    }
-}
-
-fn run(device: &CudaDevice, fixture: &Fixture, edges: Edges) -> Result<Vec<String>, CudaError> {
-    let mut card = Card::new(device, fixture, edges)?;
-    let mut host = fixture.engine::<f32>(Isa::detect());
+fn compare(device: &CudaDevice, fixture: &Fixture, edges: Edges) -> Result<Vec<String>, BackendError> {
+    let store = fixture.store();
+    let (graphs, loss) = (store.len(), fixture.loss());
+    let source = GraphSource::new(&store, edges);
+    let cache = std::env::var_os("GT_CACHE").map(|folder| PathBuf::from(folder).join("kernels"));
+    let settings = CudaSettings {
+        loss,
+        batch: graphs,
+        signs_per_graph: false,
+        precision: Precision::F32,
+        cache: cache.as_deref(),
+    };
+    let data = CudaDataset::new(device, &source, &fixture.network(), loss, &[Split::Train])?;
+    let mut gpu = Cuda::new(&data, &fixture.weights(), &settings, &[(0..graphs).collect()])?;
     let mut check = Comparison::new(fixture, format!("{} {edges:?}", device.name()), TOLERANCE);
-    card.engine.load(&host)?;
     // A step of length 0 leaves parameters as they are and lets gradients and statistics be seen.
-    let first = card.pass(Some(Adam { lr: 0.0, ..adam() }), &mut host)?;
-    check.first_pass(&host, &first.outputs, first.losses[0]);
-    check.inference(&card.pass(None, &mut host)?.outputs);
-    card.engine.load(&fixture.engine::<f32>(Isa::detect()))?;
+    let first = pass(&mut gpu, graphs, Some(Adam { lr: 0.0, ..adam() }))?;
+    check.first_pass(&gpu.weights()?, &gpu.gradients()?, &first.values, first.losses[0]);
+    check.inference(&pass(&mut gpu, graphs, None)?.values);
+    gpu.load(&fixture.weights(), None)?;
     for _ in 0..3 {
-        card.pass(Some(adam()), &mut host)?;
+        pass(&mut gpu, graphs, Some(adam()))?;
     }
-    let outputs = card.pass(None, &mut host)?.outputs;
-    check.three_steps(&host, &outputs);
+    let outputs = pass(&mut gpu, graphs, None)?.values;
+    check.three_steps(&gpu.weights()?, &outputs);
     Ok(check.finish())
 }
 
 #[test]
-fn parity_on_a_card_in_single_precision() {
+fn parity_on_a_gpu_in_single_precision() {
     let device = match CudaDevice::open(0) {
         Ok(device) => device,
         Err(error) => return skip(Resource::Cuda, error),
@@ -89,7 +73,7 @@ fn parity_on_a_card_in_single_precision() {
         .collect::<Vec<_>>()
         .into_par_iter()
         .map(|(fixture, edges)| {
-            run(&device, fixture, edges).unwrap_or_else(|error| panic!("{} {edges:?}: {error}", fixture.name))
+            compare(&device, fixture, edges).unwrap_or_else(|error| panic!("{} {edges:?}: {error}", fixture.name))
         })
         .collect();
     let (compared, complaints) = (complaints.len(), complaints.concat());

@@ -1,5 +1,6 @@
 //! The engine: tile kernels with explicit backward, written once for two precisions and three instruction sets.
 
+pub mod backend;
 mod channels;
 mod check;
 pub mod cpu;
@@ -8,6 +9,7 @@ mod loss;
 mod network;
 mod parameters;
 mod real;
+mod weights;
 
 pub use channels::Channels;
 pub use check::{CheckLine, check, tolerance};
@@ -15,3 +17,4 @@ pub use loss::{Loss, loss_of};
 pub use network::{Clamp, Gate, Input, Jump, LayerKind, Network, Norm, Readout, Reads};
 pub use parameters::{Parameter, Parameters, Part, Role, Stream, Term};
 pub use real::Real;
+pub use weights::{NormSite, OptimizerState, Weights};

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use graph_transformer_models::norm_name;
-use gt_nn::cpu::{Adam, Engine};
-use gt_nn::{Norm, Real, Stream};
+use gt_nn::cpu::Adam;
+use gt_nn::{Norm, Real, Weights};
 
 use super::Fixture;
 
@@ -68,17 +68,17 @@ impl<'a> Comparison<'a> {
     }
 
     /// Outputs, loss, gradients and running statistics after the first pass, before a step.
-    pub fn first_pass<T: Real>(&mut self, engine: &Engine<T>, outputs: &[T], loss: f64) {
+    pub fn first_pass<T: Real>(&mut self, weights: &Weights<T>, gradients: &[Vec<T>], outputs: &[T], loss: f64) {
         self.close("out.train", outputs, "out.train");
         let expected = self.fixture.tensors["loss.f64"][0];
         let off = (loss - expected).abs() / expected.abs().max(1e-3);
         if off.is_nan() || off > self.tolerance {
             self.complaints.push(format!("{} {}: loss {loss}, expected {expected}", self.fixture.name, self.what));
         }
-        for (index, name) in self.fixture.names(engine).iter().enumerate() {
-            self.close(&format!("grad.{name}"), &engine.gradient(index), "grad.");
+        for (name, gradient) in self.fixture.names(weights).iter().zip(gradients) {
+            self.close(&format!("grad.{name}"), gradient, "grad.");
         }
-        self.running(engine, "bn1", self.tolerance);
+        self.running(weights, "bn1", self.tolerance);
     }
 
     /// Outputs in inference after the first pass, with its running statistics.
@@ -87,9 +87,9 @@ impl<'a> Comparison<'a> {
     }
 
     /// Parameters, running statistics and outputs in inference after three steps.
-    pub fn three_steps<T: Real>(&mut self, engine: &Engine<T>, outputs: &[T]) {
+    pub fn three_steps<T: Real>(&mut self, weights: &Weights<T>, outputs: &[T]) {
         let single = self.tolerance > 2e-6;
-        let batch_norm = engine.network().norm == Norm::Batch;
+        let batch_norm = weights.network().norm == Norm::Batch;
         // Steps along zero gradients are noise; how much of it reaches the output, a single-precision run of the oracle tells.
         let noise: HashMap<String, f64> = serde_json::from_str(&self.fixture.metadata["f32_dev"]).unwrap();
         let loose = |family: &str| match batch_norm && single {
@@ -97,10 +97,10 @@ impl<'a> Comparison<'a> {
             false => 10.0 * self.tolerance,
         };
         let (outputs_loose, running_loose) = (loose("out.eval_adam3"), if batch_norm { loose("bn3") } else { 0.0 });
-        self.running(engine, "bn3", running_loose);
+        self.running(weights, "bn3", running_loose);
         self.close_within("out.eval_adam3", outputs, "out.eval_adam3", outputs_loose);
         let skipped = self.fixture.listed("zero_grad_params");
-        let names = self.fixture.names(engine);
+        let names = self.fixture.names(weights);
         for (index, name) in names.iter().enumerate().filter(|(_, name)| !skipped.contains(name)) {
             let Some(gradient) = self.fixture.tensors.get(&format!("grad.{name}")) else { continue };
             // Adam turns rounding noise in a tiny gradient into a whole step.
@@ -109,29 +109,19 @@ impl<'a> Comparison<'a> {
                 false if single => (4.0 * noise["adam3_excl_zero_grad"]).max(2e-5),
                 false => 2e-6,
             };
-            self.each_close(&format!("adam3.{name}"), &engine.parameter(index), allowed);
+            self.each_close(&format!("adam3.{name}"), &weights.parameter(index), allowed);
         }
     }
 
-    fn running<T: Real>(&mut self, engine: &Engine<T>, step: &str, tolerance: f64) {
-        let network = engine.network();
-        if network.norm != Norm::Batch {
-            return;
-        }
-        for layer in 0..network.layers {
-            for number in 1..=network.norms() {
-                for stream in [Stream::Node, Stream::Edge] {
-                    if stream == Stream::Edge && !network.edge_stream {
-                        continue;
-                    }
-                    let (mean, var) = engine.running(layer, stream, number);
-                    let key = format!("{step}.{}.running", norm_name(network, layer, stream, number));
-                    let known = self.fixture.tensors.contains_key(&format!("{key}_mean"));
-                    assert!(known, "{}: {key}", self.fixture.name);
-                    self.close_within(&format!("{key}_mean"), &mean, &format!("{step}."), tolerance);
-                    self.close_within(&format!("{key}_var"), &var, &format!("{step}."), tolerance);
-                }
-            }
+    fn running<T: Real>(&mut self, weights: &Weights<T>, step: &str, tolerance: f64) {
+        let network = weights.network();
+        for site in network.norm_sites() {
+            let key = format!("{step}.{}.running", norm_name(network, site.layer, site.stream, site.number));
+            let known = self.fixture.tensors.contains_key(&format!("{key}_mean"));
+            assert!(known, "{}: {key}", self.fixture.name);
+            let [mean, variance] = weights.running(site);
+            self.close_within(&format!("{key}_mean"), &mean, &format!("{step}."), tolerance);
+            self.close_within(&format!("{key}_var"), &variance, &format!("{step}."), tolerance);
         }
     }
 }

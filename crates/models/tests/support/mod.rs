@@ -12,7 +12,7 @@ use gt_graph::{
     FeatureLayout, FeatureRows, GraphBatch, GraphParts, GraphStore, Layout, Level, TargetKind, TargetLayout, TargetRows,
 };
 use gt_nn::cpu::{Engine, Isa};
-use gt_nn::{Channels, Input, LayerKind, Loss, Network, Norm, Readout, Reads, Real};
+use gt_nn::{Channels, Input, LayerKind, Loss, Network, Norm, Readout, Reads, Real, Weights};
 use gt_testing::{Resource, skip};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
@@ -102,22 +102,28 @@ impl Fixture {
         if self.graph_task() { Loss::L1 } else { Loss::CrossEntropy { weighted: true } }
     }
 
-    /// Names of the network's parameters, in the engine's order.
-    pub fn names<T: Real>(&self, engine: &Engine<T>) -> Vec<String> {
-        engine.parameters().list().iter().map(|p| parameter_name(engine.network(), p.role())).collect()
+    /// Names of the network's parameters, in their order.
+    pub fn names<T: Real>(&self, weights: &Weights<T>) -> Vec<String> {
+        weights.parameters().list().iter().map(|p| parameter_name(weights.network(), p.role())).collect()
     }
 
-    /// An engine with the parameters of the file, all of which it must know.
-    pub fn engine<T: Real>(&self, isa: Isa) -> Engine<T> {
-        let mut engine = Engine::<T>::new(self.network(), isa);
-        let names = self.names(&engine);
+    /// The weights of the file, all of which the network must know.
+    pub fn weights<T: Real>(&self) -> Weights<T> {
+        let mut weights = Weights::zeros(&self.network());
+        let names = self.names(&weights);
         for (index, name) in names.iter().enumerate() {
             let values: Vec<T> = self.tensors[&format!("param.{name}")].iter().map(|&v| T::from_f64(v)).collect();
-            engine.set_parameter(index, &values);
+            weights.set_parameter(index, &values);
         }
         let stored = self.tensors.keys().filter(|key| key.starts_with("param.")).count();
         assert_eq!(stored, names.len(), "{}: parameters", self.name);
-        engine.refresh();
+        weights
+    }
+
+    /// An engine with the weights of the file.
+    pub fn engine<T: Real>(&self, isa: Isa) -> Engine<T> {
+        let mut engine = Engine::<T>::new(self.network(), isa);
+        engine.load(&self.weights());
         engine
     }
 

@@ -24,8 +24,7 @@ fn nearby(engine: &Engine<f64>, problem: &Problem, batch: &GraphBatch, noise: f6
 /// How far gradients are from the mean of those on either side, over all batches, and where: next to nothing, or half of a jump.
 fn bend(problem: &Problem) -> CheckLine {
     let store = problem.graphs();
-    let mut engine = Engine::<f64>::new(problem.network.clone(), Isa::detect());
-    problem.fill(&mut engine);
+    let mut engine = problem.engine::<f64>(Isa::detect());
     let mut batch = GraphBatch::new();
     let mut line = CheckLine::default();
     for (number, graphs) in problem.batches().iter().enumerate() {

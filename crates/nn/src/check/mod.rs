@@ -1,24 +1,26 @@
-//! Is a device computing right? Outputs, loss, gradients, an optimiser step and inference of small problems, beside the processor in f64.
+//! Does a device compute correctly? Outputs, loss, gradients, an optimizer step and inference of small problems, compared with the CPU in f64.
 
 #[cfg(test)]
 mod bends;
 mod problems;
-mod subject;
 
 use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
 use std::path::Path;
 
-use gt_graph::GraphBatch;
+use gt_graph::{GraphBatch, Split};
 use rayon::prelude::*;
 
+use crate::backend::{
+    Backend, BackendError, Cpu, Cuda, CudaDataset, CudaSettings, GraphSource, PassOutcome, PassPlan, TrainingPlan, run,
+};
 use crate::cpu::{Adam, Engine, Isa};
-use crate::cuda::{CudaDevice, CudaError, Precision};
+use crate::cuda::{CudaDevice, Precision};
 use crate::parameters::Role;
+use crate::weights::scatter;
 use problems::Problem;
-use subject::Subject;
 
-/// How far a device is from the processor, each relative to the largest value of its kind.
+/// How far a device is from the CPU in f64, each relative to the largest value of its kind.
 #[derive(Clone, Debug, Default)]
 pub struct CheckLine {
     /// The problem.
@@ -48,16 +50,16 @@ pub fn tolerance(precision: Precision) -> f64 {
     }
 }
 
-/// Runs the built-in problems on a card, or on the processor, telling each result as it comes. `cache` is a folder for compiled kernels.
+/// Runs the built-in problems on a GPU, or on the CPU, and reports each result as it comes. `cache` is a folder for compiled kernels.
 ///
 /// # Errors
-/// If the card fails.
+/// If the GPU fails.
 pub fn check(
     device: Option<&CudaDevice>,
     precision: Precision,
     cache: Option<&Path>,
-    mut tell: impl FnMut(CheckLine),
-) -> Result<(), CudaError> {
+    mut report: impl FnMut(CheckLine),
+) -> Result<(), BackendError> {
     let problems = problems::all();
     if let (Some(device), Some(cache)) = (device, cache) {
         problems
@@ -65,7 +67,20 @@ pub fn check(
             .try_for_each(|problem| device.prepare(&problem.network, precision, problem.usual(), cache))?;
     }
     for problem in problems {
-        tell(run(device.map(|device| (device, precision, cache)), precision, &problem)?);
+        let store = problem.graphs();
+        let source = GraphSource::new(&store, problem.edges);
+        let weights = problem.engine::<f32>(Isa::detect()).weights();
+        let batches = problem.batches();
+        let mut backend: Box<dyn Backend> = match device {
+            None => Box::new(Cpu::new(&source, &weights, problem.loss, Isa::detect())),
+            Some(device) => {
+                let batch = batches[0].len();
+                let settings = CudaSettings { loss: problem.loss, batch, signs_per_graph: false, precision, cache };
+                let data = CudaDataset::new(device, &source, &problem.network, problem.loss, &[Split::Train])?;
+                Box::new(Cuda::new(&data, &weights, &settings, &[batches.concat()])?)
+            }
+        };
+        report(compare(backend.as_mut(), precision, &problem)?);
     }
     Ok(())
 }
@@ -73,34 +88,34 @@ pub fn check(
 const ADAM: Adam =
     Adam { lr: 1e-2, beta1: 0.9, beta2: 0.999, epsilon: 1e-3, weight_decay: 1e-2, decoupled: false, clip: 5.0 };
 
-fn run(
-    device: Option<(&CudaDevice, Precision, Option<&Path>)>,
-    precision: Precision,
-    problem: &Problem,
-) -> Result<CheckLine, CudaError> {
+fn compare(backend: &mut dyn Backend, precision: Precision, problem: &Problem) -> Result<CheckLine, BackendError> {
     let store = problem.graphs();
-    let mut host = Engine::<f32>::new(problem.network.clone(), Isa::detect());
-    let mut reference = Engine::<f64>::new(problem.network.clone(), Isa::Portable);
-    problem.fill(&mut host);
-    problem.fill(&mut reference);
+    let mut reference = problem.engine::<f64>(Isa::Portable);
     let batches = problem.batches();
-    let mut subject = Subject::new(device, problem, &store, &batches, host)?;
     let mut line = CheckLine { problem: problem.name.clone(), ..Default::default() };
     let mut batch = GraphBatch::new();
+    let size = batches[0].len();
     for (number, ids) in batches.iter().enumerate() {
-        let key = Problem::dropout_key(number);
-        let (outputs, loss) = subject.train(number, &ADAM, key)?;
+        let dropout_key = Problem::dropout_key(number);
+        let step =
+            TrainingPlan { adam: ADAM, dropout_key, accumulate: 1, skip_bad_steps: false, draws: (0, 0) };
+        let plan = PassPlan { training: Some(step), ..PassPlan::evaluation(Split::Train, ids.clone(), size) };
+        let PassOutcome { outputs, .. } = run(backend, plan)?;
         batch.assemble(&store, ids).expect("small graphs fit a batch");
-        reference.set_dropout_key(key);
+        reference.set_dropout_key(dropout_key);
         let labels = batch.target().expect("the problems have labels");
         let expected = reference.train(&batch, problem.edges, problem.loss, labels);
-        line.outputs = line.outputs.max(distance(&outputs, &reference.outputs()));
-        line.loss = line.loss.max((loss - expected).abs() / expected.abs().max(1e-3));
-        gradients(|i| subject.host.gradient(i).into_iter().map(f64::from).collect(), &reference, &mut line);
+        let loss = outputs.losses.first().copied().unwrap_or(f64::NAN);
+        line.outputs = line.outputs.max(distance(&outputs.values, &reference.outputs()));
+        line.loss = worse(line.loss, (loss - expected).abs() / expected.abs().max(1e-3));
+        let ours: Vec<Vec<f64>> = backend.gradients()?.into_iter().map(in_f64).collect();
+        gradients(|index| ours[index].clone(), &reference, &mut line);
         // The step is checked by itself: from the device's own gradients, and what comes after from its own parameters.
-        reference.gradient.iter_mut().zip(&*subject.host.gradient).for_each(|(to, &from)| *to = f64::from(from));
+        for (parameter, values) in reference.layout.list().iter().zip(&ours) {
+            scatter(parameter, values, &mut reference.gradient);
+        }
         reference.step(&ADAM);
-        for (theirs, &ours) in reference.values.iter_mut().zip(&*subject.host.values) {
+        for (theirs, ours) in reference.values.iter_mut().zip(backend.weights()?.values) {
             line.step = worse(line.step, (f64::from(ours) - *theirs).abs() / ADAM.lr);
             *theirs = f64::from(ours);
         }
@@ -111,10 +126,15 @@ fn run(
         batch.assemble(&store, ids).expect("small graphs fit a batch");
         expected.extend(reference.predict(&batch, problem.edges));
     }
-    line.inference = distance(&subject.predict()?, &expected);
+    let found = run(backend, PassPlan::evaluation(Split::Train, batches.concat(), size))?;
+    line.inference = distance(&found.outputs.values, &expected);
     let errors = [line.outputs, line.loss, line.gradients, line.step, line.inference];
     line.good = errors.into_iter().all(|error| error <= tolerance(precision));
     Ok(line)
+}
+
+fn in_f64(values: Vec<f32>) -> Vec<f64> {
+    values.into_iter().map(f64::from).collect()
 }
 
 /// Largest difference, relative to the largest value; infinite where numbers are missing or not finite.

@@ -7,7 +7,7 @@ use gt_graph::{
 };
 
 use crate::cpu::dropout::{GOLDEN, mix};
-use crate::cpu::{Edges, Engine};
+use crate::cpu::{Edges, Engine, Isa};
 use crate::cuda::Size;
 use crate::network::{Clamp, Gate, Input, Jump, LayerKind, Network, Norm, Readout, Reads};
 use crate::parameters::{Part, Role};
@@ -192,8 +192,14 @@ impl Problem {
         Self { seed, ..self }
     }
 
-    /// Random parameters, the same in both precisions.
-    pub(super) fn fill<T: Real>(&self, engine: &mut Engine<T>) {
+    /// An engine with random parameters, the same in both precisions.
+    pub(super) fn engine<T: Real>(&self, isa: Isa) -> Engine<T> {
+        let mut engine = Engine::new(self.network.clone(), isa);
+        self.fill(&mut engine);
+        engine
+    }
+
+    fn fill<T: Real>(&self, engine: &mut Engine<T>) {
         let mut random = Random(self.seed);
         for index in 0..engine.parameters().list().len() {
             let parameter = &engine.parameters().list()[index];

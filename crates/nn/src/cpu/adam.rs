@@ -10,6 +10,7 @@ use super::buffer::Buffer;
 use super::engine::{Engine, in_pool};
 use super::simd::{Kernel, LANES, Simd};
 use crate::real::Real;
+use crate::weights::OptimizerState;
 
 /// How to step.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,38 +49,26 @@ pub(crate) struct AdamState<T> {
 const CHUNK: usize = 1 << 14;
 
 impl<T: Real> Engine<T> {
-    /// Steps taken so far.
-    pub fn steps(&self) -> u32 {
-        self.adam.steps
+    /// Takes the optimizer's state.
+    pub fn load_optimizer(&mut self, state: &OptimizerState<T>) {
+        let size = self.values.len();
+        self.adam.first.size(size);
+        self.adam.second.size(size);
+        self.adam.first.copy_from_slice(&state.first);
+        self.adam.second.copy_from_slice(&state.second);
+        self.adam.steps = state.steps;
     }
 
-    /// Sets the number of steps taken, when a run goes on.
-    pub fn set_steps(&mut self, steps: u32) {
-        self.adam.steps = steps;
-    }
-
-    /// First and second moment of a parameter's gradients, in the layout of files; zeros before the first step.
-    pub fn moments(&self, index: usize) -> (Vec<T>, Vec<T>) {
-        let of = |moment: &Buffer<T>| {
-            let places = self.layout.list()[index].places();
-            places.map(|place| moment.get(place).copied().unwrap_or(T::ZERO)).collect()
-        };
-        (of(&self.adam.first), of(&self.adam.second))
-    }
-
-    /// Sets the moments of a parameter.
-    ///
-    /// # Panics
-    /// If the numbers of values are not those of the parameter.
-    pub fn set_moments(&mut self, index: usize, first: &[T], second: &[T]) {
-        let parameter = &self.layout.list()[index];
-        assert_eq!((first.len(), second.len()), (parameter.len(), parameter.len()));
-        self.adam.first.size(self.values.len());
-        self.adam.second.size(self.values.len());
-        for ((place, &first), &second) in parameter.places().zip(first).zip(second) {
-            self.adam.first[place] = first;
-            self.adam.second[place] = second;
+    /// The optimizer's state.
+    pub fn optimizer(&self) -> OptimizerState<T> {
+        let mut state = OptimizerState::new(&self.network);
+        // Before the first step there are no moments.
+        if !self.adam.first.is_empty() {
+            state.first.copy_from_slice(&self.adam.first);
+            state.second.copy_from_slice(&self.adam.second);
         }
+        state.steps = self.adam.steps;
+        state
     }
 
     /// Adds the last gradients to a sum, or starts it with them.

@@ -17,9 +17,10 @@ use super::{Isa, head, inference, input, stage};
 use crate::Stream;
 use crate::channels::{Channels, padded};
 use crate::loss::Loss;
-use crate::network::{Jump, LayerKind, Network};
+use crate::network::{Jump, LayerKind, Network, Norm};
 use crate::parameters::{Layer, Parameters, Region};
 use crate::real::Real;
+use crate::weights::{RunningPair, Weights, gather, scatter};
 
 /// Which graph a network sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,19 +123,66 @@ impl<T: Real> Engine<T> {
     /// # Panics
     /// If the number of values is not that of the parameter.
     pub fn set_parameter(&mut self, index: usize, values: &[T]) {
-        let parameter = &self.layout.list()[index];
-        assert_eq!(values.len(), parameter.len());
-        parameter.places().zip(values).for_each(|(place, &value)| self.values[place] = value);
+        scatter(&self.layout.list()[index], values, &mut self.values);
     }
 
     /// A parameter, in the layout of files.
     pub fn parameter(&self, index: usize) -> Vec<T> {
-        self.layout.list()[index].places().map(|place| self.values[place]).collect()
+        gather(&self.layout.list()[index], &self.values)
     }
 
     /// A parameter's gradient, in the layout of files.
     pub fn gradient(&self, index: usize) -> Vec<T> {
-        self.layout.list()[index].places().map(|place| self.gradient[place]).collect()
+        gather(&self.layout.list()[index], &self.gradient)
+    }
+
+    /// Takes parameters and running statistics.
+    ///
+    /// # Panics
+    /// If the weights are those of another network.
+    pub fn load(&mut self, weights: &Weights<T>) {
+        self.values.copy_from_slice(&weights.values);
+        self.load_running(&weights.running);
+        self.refresh();
+    }
+
+    /// Parameters and running statistics.
+    pub fn weights(&self) -> Weights<T> {
+        let mut weights = Weights::zeros(&self.network);
+        weights.values.copy_from_slice(&self.values);
+        weights.running = self.running_pairs();
+        weights
+    }
+
+    /// Running statistics of all batch normalisations, which a forward pass in training moves even where no step follows.
+    pub(crate) fn running_pairs(&self) -> Vec<RunningPair<T>> {
+        let pair = |site: &Site<T>| RunningPair { mean: site.running_mean.clone(), variance: site.running_var.clone() };
+        self.batch_norms().map(pair).collect()
+    }
+
+    /// Puts running statistics back.
+    pub(crate) fn load_running(&mut self, pairs: &[RunningPair<T>]) {
+        let edges = self.network.edge_stream;
+        let sites = self.sites.iter_mut().flatten().flat_map(|Pair { node, edge }| {
+            [Some(node), edges.then_some(edge)].into_iter().flatten()
+        });
+        for (site, pair) in sites.zip(pairs) {
+            site.running_mean.copy_from_slice(&pair.mean);
+            site.running_var.copy_from_slice(&pair.variance);
+        }
+    }
+
+    /// Whether all running statistics are finite numbers.
+    pub(crate) fn has_finite_statistics(&self) -> bool {
+        self.batch_norms().all(|site| site.running_mean.iter().chain(&site.running_var).all(|value| value.is_finite()))
+    }
+
+    /// Sites of the batch normalisations: layer, number, nodes before edges.
+    fn batch_norms(&self) -> impl Iterator<Item = &Site<T>> {
+        let (batch, edges) = (self.network.norm == Norm::Batch, self.network.edge_stream);
+        self.sites.iter().filter(move |_| batch).flatten().flat_map(move |Pair { node, edge }| {
+            [Some(node), edges.then_some(edge)].into_iter().flatten()
+        })
     }
 
     /// Running mean and variance of a normalisation (1 or 2) of a layer, in the order of files.

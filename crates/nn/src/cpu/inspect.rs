@@ -37,7 +37,7 @@ impl<T: Real> Engine<T> {
         self.look(batch, edges, |engine| {
             let weights = match engine.network.kind {
                 LayerKind::AdditiveAttention => engine.additive_weights(layers.len()),
-                _ => engine.weights(),
+                _ => engine.attention_weights(),
             };
             layers.push(weights);
         });
@@ -56,7 +56,7 @@ impl<T: Real> Engine<T> {
     }
 
     /// Weights of the layer whose attention has just run. `[edges, heads]`
-    fn weights(&self) -> Vec<T> {
+    fn attention_weights(&self) -> Vec<T> {
         let channels = self.network.channels;
         let (heads, padded) = (channels.heads(), channels.padded_heads());
         let (arrays, topology) = (self.work.layers[0].arrays(), &self.work.topology);

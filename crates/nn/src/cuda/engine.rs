@@ -14,9 +14,11 @@ use super::launches::Launches;
 use super::memory::at;
 use super::program::Program;
 use super::resident::{ResidentData, Size};
-use crate::cpu::{Adam, Engine};
+use crate::cpu::Adam;
 use crate::loss::Loss;
-use crate::network::{Network, Norm, Reads};
+use crate::network::{Network, Reads};
+use crate::parameters::Parameters;
+use crate::weights::{OptimizerState, Weights, gather};
 
 /// What a network is run for.
 #[derive(Clone, Debug)]
@@ -133,77 +135,66 @@ impl CudaEngine {
         self.buffers.memory.bytes()
     }
 
-    /// Takes parameters, statistics, moments and the number of steps from an engine of the same network.
+    /// Takes weights, and the optimizer's state; without one, that before the first step.
     ///
     /// # Errors
     /// If the device fails.
-    pub fn load(&mut self, from: &Engine<f32>) -> Result<()> {
+    pub fn load(&mut self, weights: &Weights, optimizer: Option<&OptimizerState>) -> Result<()> {
         let Buffers { memory, flat, .. } = &self.buffers;
-        let size = from.values.len();
-        memory.write(flat.values, &from.values)?;
-        let zeros = vec![0.0f32; if from.adam.first.is_empty() { size } else { 0 }];
-        let moment = |own: &[f32]| if own.is_empty() { zeros.clone() } else { own.to_vec() };
-        memory.write(flat.first, &moment(&from.adam.first))?;
-        memory.write(flat.second, &moment(&from.adam.second))?;
+        memory.write(flat.values, &weights.values)?;
+        let zeros = vec![0.0f32; if optimizer.is_none() { weights.values.len() } else { 0 }];
+        memory.write(flat.first, optimizer.map_or(&zeros, |state| &state.first))?;
+        memory.write(flat.second, optimizer.map_or(&zeros, |state| &state.second))?;
         let running: Vec<f32> =
-            self.sites(from).flat_map(|(mean, var)| mean.iter().chain(var).copied().collect::<Vec<_>>()).collect();
+            weights.running.iter().flat_map(|pair| pair.mean.iter().chain(&pair.variance)).copied().collect();
         memory.write(flat.running, &running)?;
-        memory.write(flat.steps(), &[from.adam.steps])?;
+        memory.write(flat.steps(), &[optimizer.map_or(0, |state| state.steps)])?;
         self.launches.copy_all(&self.buffers)?;
         self.stream.synchronize()?;
         Ok(())
     }
 
-    /// Gives parameters, statistics, moments, gradients of the last step and the number of steps to an engine of the same network.
+    /// Parameters and running statistics.
     ///
     /// # Errors
     /// If the device fails.
-    pub fn store(&mut self, to: &mut Engine<f32>) -> Result<()> {
+    pub fn weights(&self) -> Result<Weights> {
         let Buffers { memory, flat, .. } = &self.buffers;
-        let size = to.values.len();
-        to.gradient.copy_from_slice(&memory.read::<f32>(flat.gradient, size)?);
-        to.adam.first.size(size);
-        to.adam.second.size(size);
-        to.adam.first.copy_from_slice(&memory.read::<f32>(flat.first, size)?);
-        to.adam.second.copy_from_slice(&memory.read::<f32>(flat.second, size)?);
-        to.adam.steps = memory.read::<u32>(flat.steps(), 1)?[0];
-        self.store_model(to)
-    }
-
-    /// Gives parameters and statistics alone.
-    ///
-    /// # Errors
-    /// If the device fails.
-    pub fn store_model(&mut self, to: &mut Engine<f32>) -> Result<()> {
-        let Buffers { memory, flat, .. } = &self.buffers;
-        let values = memory.read::<f32>(flat.values, to.values.len())?;
-        to.values.copy_from_slice(&values);
-        if self.task.network.norm == Norm::Batch {
-            let width = self.task.network.channels.padded_width();
-            let running = memory.read::<f32>(flat.running, flat.sites * 2 * width)?;
-            let mut rows = running.chunks_exact(width);
-            let edges = self.task.network.edge_stream;
-            for pair in to.sites.iter_mut().flatten() {
-                let streams = [Some(&mut pair.node), edges.then_some(&mut pair.edge)];
-                for site in streams.into_iter().flatten() {
-                    if let (Some(mean), Some(var)) = (rows.next(), rows.next()) {
-                        site.running_mean.copy_from_slice(mean);
-                        site.running_var.copy_from_slice(var);
-                    }
-                }
-            }
+        let mut weights = Weights::zeros(&self.task.network);
+        weights.values = memory.read::<f32>(flat.values, weights.values.len())?;
+        let width = self.task.network.channels.padded_width();
+        let running = memory.read::<f32>(flat.running, flat.sites * 2 * width)?;
+        for (pair, values) in weights.running.iter_mut().zip(running.chunks_exact(2 * width)) {
+            let (mean, variance) = values.split_at(width);
+            pair.mean.copy_from_slice(mean);
+            pair.variance.copy_from_slice(variance);
         }
-        to.refresh();
-        Ok(())
+        Ok(weights)
     }
 
-    /// Running statistics in the order of the device's sites: layer, number, nodes before edges.
-    fn sites<'a>(&self, engine: &'a Engine<f32>) -> impl Iterator<Item = (&'a [f32], &'a [f32])> {
-        let (batch, edges) = (self.task.network.norm == Norm::Batch, self.task.network.edge_stream);
-        engine.sites.iter().filter(move |_| batch).flatten().flat_map(move |pair| {
-            let of = |site: &'a crate::cpu::norm::Site<f32>| (&site.running_mean[..], &site.running_var[..]);
-            [Some(of(&pair.node)), edges.then(|| of(&pair.edge))].into_iter().flatten()
-        })
+    /// The optimizer's state.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn optimizer(&self) -> Result<OptimizerState> {
+        let Buffers { memory, flat, .. } = &self.buffers;
+        let mut state = OptimizerState::new(&self.task.network);
+        let size = state.first.len();
+        state.first = memory.read::<f32>(flat.first, size)?;
+        state.second = memory.read::<f32>(flat.second, size)?;
+        state.steps = memory.read::<u32>(flat.steps(), 1)?[0];
+        Ok(state)
+    }
+
+    /// Gradients of the last step, each parameter in the layout of files.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn gradients(&self) -> Result<Vec<Vec<f32>>> {
+        let Buffers { memory, flat, .. } = &self.buffers;
+        let layout = Parameters::new(&self.task.network);
+        let arranged = memory.read::<f32>(flat.gradient, layout.size())?;
+        Ok(layout.list().iter().map(|parameter| gather(parameter, &arranged)).collect())
     }
 
     /// Begins a pass.

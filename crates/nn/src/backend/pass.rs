@@ -1,0 +1,196 @@
+//! What a pass does, and what it gives.
+
+use std::fmt;
+
+use gt_graph::{MISSING_CLASS, Split, TargetRows};
+
+use super::source::Labels;
+use crate::cpu::Adam;
+
+/// Which graphs make up each batch of a pass.
+#[derive(Clone, Debug)]
+pub struct PassOrder {
+    graphs: Vec<usize>,
+    batch: usize,
+}
+
+impl PassOrder {
+    /// Graphs in this order, `batch` of them at a time.
+    pub fn new(graphs: Vec<usize>, batch: usize) -> Self {
+        Self { graphs, batch: batch.max(1) }
+    }
+
+    /// Number of batches.
+    pub fn batches(&self) -> usize {
+        self.graphs.len().div_ceil(self.batch)
+    }
+
+    /// The graphs of a batch.
+    pub fn batch(&self, number: usize) -> &[usize] {
+        &self.graphs[number * self.batch..((number + 1) * self.batch).min(self.graphs.len())]
+    }
+
+    /// Number of graphs in the batches before one.
+    pub(super) fn graphs_before(&self, number: usize) -> usize {
+        number * self.batch
+    }
+
+    /// All graphs.
+    pub fn graphs(&self) -> &[usize] {
+        &self.graphs
+    }
+}
+
+/// Signs that the Laplacian coordinates of a pass are multiplied with.
+#[derive(Clone, Debug)]
+pub struct SignFlips {
+    /// One row of signs per batch, or per graph, in the order of the pass: `[rows, coordinates]`.
+    pub values: Vec<f32>,
+    /// Whether every graph has a row of its own.
+    pub per_graph: bool,
+}
+
+/// How a training pass steps.
+#[derive(Clone, Copy, Debug)]
+pub struct TrainingPlan {
+    /// The optimizer.
+    pub adam: Adam,
+    /// The dropout key of the first step; every step adds 1.
+    pub dropout_key: u64,
+    /// Batches whose gradients make up a step.
+    pub accumulate: usize,
+    /// Whether a step that is not finite is left out. Otherwise the pass ends there.
+    pub skip_bad_steps: bool,
+    /// What random draws of batches derive from: the seed and the epoch.
+    pub draws: (u64, usize),
+}
+
+/// A pass over graphs.
+#[derive(Clone, Debug)]
+pub struct PassPlan {
+    /// The split whose labels count.
+    pub split: Split,
+    /// The graphs, in batches.
+    pub order: PassOrder,
+    /// Batches that were done before.
+    pub from: usize,
+    /// Signs of the Laplacian coordinates; without them the coordinates stay as they are.
+    pub signs: Option<SignFlips>,
+    /// How to step; `None` evaluates.
+    pub training: Option<TrainingPlan>,
+}
+
+impl PassPlan {
+    /// A pass in inference over graphs in the given order.
+    pub fn evaluation(split: Split, graphs: Vec<usize>, batch: usize) -> Self {
+        Self { split, order: PassOrder::new(graphs, batch), from: 0, signs: None, training: None }
+    }
+}
+
+/// What turned out to be infinite or NaN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotFinite {
+    /// The loss.
+    Loss,
+    /// The gradient.
+    Gradient,
+    /// The loss or the gradient; a GPU does not say which.
+    LossOrGradient,
+    /// A running variance. A normalisation can turn what has overflowed into a finite loss.
+    Variance,
+}
+
+impl fmt::Display for NotFinite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Loss => "loss",
+            Self::Gradient => "gradient",
+            Self::LossOrGradient => "loss or gradient",
+            Self::Variance => "variance of a normalisation",
+        })
+    }
+}
+
+/// A batch whose step cannot be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadStep {
+    /// Number of the batch in the pass.
+    pub batch: usize,
+    /// What is not finite.
+    pub what: NotFinite,
+}
+
+/// News of a pass.
+#[derive(Clone, Copy, Debug)]
+pub enum PassEvent {
+    /// A batch is done.
+    Batch {
+        /// Its number.
+        number: usize,
+        /// Its loss; NaN where there are no labels.
+        loss: f64,
+    },
+    /// The step that a batch belongs to is left out.
+    Skipped(BadStep),
+}
+
+/// Outputs and labels of consecutive batches.
+#[derive(Clone, Debug, Default)]
+pub struct PassOutputs {
+    /// Outputs, `[rows, outputs]`.
+    pub values: Vec<f32>,
+    /// Labels of the same rows.
+    pub labels: Labels,
+    /// Rows of each batch.
+    pub rows: Vec<usize>,
+    /// Loss of each batch.
+    pub losses: Vec<f64>,
+}
+
+impl PassOutputs {
+    /// Appends a batch of `rows` rows.
+    pub fn push(&mut self, values: &[f32], labels: &Labels, rows: usize, loss: f64) {
+        self.values.extend_from_slice(values);
+        self.labels.extend(labels);
+        self.rows.push(rows);
+        self.losses.push(loss);
+    }
+
+    /// Appends later batches of the same pass.
+    pub fn append(&mut self, later: Self) {
+        self.values.extend(later.values);
+        self.labels.extend(&later.labels);
+        self.rows.extend(later.rows);
+        self.losses.extend(later.losses);
+    }
+
+    /// Whether each batch has a label.
+    pub fn labelled(&self) -> Vec<bool> {
+        let present: Vec<bool> = match self.labels.rows() {
+            Some(TargetRows::Float(values)) => values.iter().map(|value| !value.is_nan()).collect(),
+            Some(TargetRows::Class(values)) => values.iter().map(|&value| value != MISSING_CLASS).collect(),
+            None => Vec::new(),
+        };
+        let columns = present.len() / self.rows.iter().sum::<usize>().max(1);
+        let mut rest = &present[..];
+        let next = |rows: &usize| {
+            let (own, others) = rest.split_at(rows * columns);
+            rest = others;
+            own.contains(&true)
+        };
+        self.rows.iter().map(next).collect()
+    }
+}
+
+/// What a pass gave.
+#[derive(Clone, Debug)]
+pub struct PassOutcome {
+    /// Outputs and labels of the batches that were done in this pass and not left out.
+    pub outputs: PassOutputs,
+    /// Batches done, counted from the beginning of the order.
+    pub done: usize,
+    /// Steps taken or left out.
+    pub steps: u64,
+    /// The batch that ended the pass, if one was not finite. No parameter was changed from there on.
+    pub bad: Option<BadStep>,
+}
