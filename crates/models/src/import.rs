@@ -1,8 +1,7 @@
 //! What a checkpoint of the published code tells about the data that it was trained on.
 
-use gt_graph::{Level, TargetKind};
+use gt_graph::{FeatureLayout, Layout, Level, Schema, TargetKind, TargetSchema};
 
-use crate::config::{Columns, DataShape, TargetShape};
 use crate::torch::StateDict;
 
 /// A tensor that every published Graph Transformer has is not there.
@@ -10,12 +9,12 @@ use crate::torch::StateDict;
 #[error("tensor `{0}` is missing or has no two dimensions, so this is no checkpoint of a Graph Transformer")]
 pub struct NotATransformer(String);
 
-/// The shape of the data, from the sizes of a checkpoint's input and output layers. What its targets belong to and whether they are classes,
-/// it does not tell.
+/// The columns of the data, from the sizes of a checkpoint's input and output layers. A checkpoint does not say what its targets belong
+/// to, nor whether they are classes.
 ///
 /// # Errors
 /// If the node embedding or the head is not there.
-pub fn shape_of_checkpoint(state: &StateDict, level: Level, kind: TargetKind) -> Result<DataShape, NotATransformer> {
+pub fn schema_of_checkpoint(state: &StateDict, level: Level, kind: TargetKind) -> Result<Schema, NotATransformer> {
     let matrix = |name: &str| match state.get(name)?.shape() {
         &[rows, columns] => Some((rows, columns)),
         _ => None,
@@ -25,20 +24,30 @@ pub fn shape_of_checkpoint(state: &StateDict, level: Level, kind: TargetKind) ->
         let (rows, width) = matrix(&format!("embedding_{stream}.weight"))?;
         let linear = state.get(&format!("embedding_{stream}.bias")).is_some();
         Some(match linear {
-            false => Columns { categorical: vec![rows], ..Default::default() },
+            false => (vec![rows], 0),
             // The published code feeds edges without features the constant 1.
-            true if stream == "e" && width == 1 => Columns::default(),
-            true => Columns { continuous: width, ..Default::default() },
+            true if stream == "e" && width == 1 => (vec![], 0),
+            true => (vec![], width),
         })
     };
     let missing = |name: &str| NotATransformer(name.to_owned());
-    let node = columns("h").ok_or_else(|| missing("embedding_h.weight"))?;
+    let (node, node_continuous) = columns("h").ok_or_else(|| missing("embedding_h.weight"))?;
+    let (edge, edge_continuous) = columns("e").unwrap_or_default();
     let last = (0..).map_while(|layer| matrix(&format!("MLP_layer.FC_layers.{layer}.weight"))).last();
     let (outputs, _) = last.ok_or_else(|| missing("MLP_layer.FC_layers.0.weight"))?;
-    let columns_of = match kind {
+    let classes = match kind {
         TargetKind::Float => vec![0; outputs],
         TargetKind::Class => vec![outputs],
     };
-    let target = TargetShape { level, kind, columns: columns_of };
-    Ok(DataShape { node, edge: columns("e").unwrap_or_default(), target })
+    let layout = |categorical: &[usize], continuous| FeatureLayout { categorical: categorical.len(), continuous, multi_hot: false };
+    let mut schema = Schema::unnamed(&Layout {
+        node: layout(&node, node_continuous),
+        edge: layout(&edge, edge_continuous),
+        target: None,
+    });
+    for (columns, sizes) in [(&mut schema.node, node), (&mut schema.edge, edge)] {
+        columns.categorical.iter_mut().zip(sizes).for_each(|(column, size)| column.size = size);
+    }
+    schema.target = Some(TargetSchema::new(level, kind, &classes));
+    Ok(schema)
 }

@@ -1,9 +1,19 @@
-//! The models: configurations, first values, and the names that their parameters bear in published weight files.
+//! Models on no device: configurations, initial weights, model files, predictions, and the published parameter names.
+//!
+//! ```
+//! use graph_transformer_models::{Config, Model, PublishedSet};
+//!
+//! let config = Config::from_toml("[model]\nlayers = 2\nwidth = 16\nheads = 4").unwrap();
+//! let model = Model::new(config, PublishedSet::Zinc.schema())?;
+//! assert_eq!(Model::from_bytes(&model.to_bytes())?, model);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod config;
+mod encodings;
 mod import;
-mod initialise;
-mod model_file;
+mod initial_weights;
+mod model;
 mod names;
 mod presets;
 mod published;
@@ -11,13 +21,14 @@ pub mod torch;
 mod weights;
 
 pub use config::{Config, ConfigError};
-pub use import::{NotATransformer, shape_of_checkpoint};
-pub use initialise::initialise;
-pub use model_file::{ModelFileError, ModelHeader};
+pub use encodings::{EncodingError, add_encodings, compute_encodings, has_encoding};
+pub use import::{NotATransformer, schema_of_checkpoint};
+pub use initial_weights::initial_weights;
+pub use model::{
+    GraphAttention, Model, ModelError, ModelFileError, PairGroup, Predictions, is_directed, largest, scope_of,
+    scores_both_orders, sigmoid, unscale,
+};
 pub use names::{norm_name, parameter_name};
 pub use presets::Preset;
 pub use published::{PublishedEncoding, PublishedSet};
-pub use weights::{
-    HEADER_KEY, Misfit, RunningStatistics, WeightsError, has_finite_statistics, is_finite, load_moments, load_weights,
-    running_statistics, save_moments, save_weights, set_running_statistics,
-};
+pub use weights::{HEADER_KEY, Misfit, WeightsError, load_optimizer, load_weights, save_optimizer, save_weights};

@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(presets.len(), 39);
         for preset in &presets {
             assert_eq!(Preset::named(&preset.name()), Some(*preset));
-            let network = preset.config().network(&preset.set.shape()).unwrap();
+            let network = preset.config().network(&preset.set.schema()).unwrap();
             use PublishedSet::{Cluster, Pattern, Zinc};
             let counts = match (preset.kind, preset.set) {
                 (Kind::Transformer, Zinc) => [588_353, 588_929, 590_721],

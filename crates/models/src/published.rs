@@ -1,11 +1,11 @@
 //! The published configurations, about half a million parameters each: of the Graph Transformer, ten layers and eight heads, and of the networks that it is compared with, sixteen
 //! layers (Dwivedi et al. 2020, whose numbers the paper takes over).
 
-use gt_graph::{Level, TargetKind};
+use gt_graph::{Level, Schema, TargetKind, TargetSchema};
 use gt_nn::{Network, Norm};
 
 use crate::Config;
-use crate::config::{Columns, DataShape, Encoding, Kind, TargetShape};
+use crate::config::{Encoding, Kind};
 
 /// The data sets of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,18 +74,14 @@ impl PublishedSet {
         config
     }
 
-    /// The shape of the set's data.
-    pub fn shape(self) -> DataShape {
-        let (types, bonds, level, kind, classes) = match self {
-            PublishedSet::Zinc => (28, vec![4], Level::Graph, TargetKind::Float, 0),
-            PublishedSet::Pattern => (3, vec![], Level::Node, TargetKind::Class, 2),
-            PublishedSet::Cluster => (7, vec![], Level::Node, TargetKind::Class, 6),
+    /// The columns of the set's data.
+    pub fn schema(self) -> Schema {
+        let (node, edge, level, kind, classes): (usize, &[usize], _, _, _) = match self {
+            PublishedSet::Zinc => (28, &[4], Level::Graph, TargetKind::Float, 0),
+            PublishedSet::Pattern => (3, &[], Level::Node, TargetKind::Class, 2),
+            PublishedSet::Cluster => (7, &[], Level::Node, TargetKind::Class, 6),
         };
-        DataShape {
-            node: Columns { categorical: vec![types], ..Default::default() },
-            edge: Columns { categorical: bonds, ..Default::default() },
-            target: TargetShape { level, kind, columns: vec![classes] },
-        }
+        Schema::categorical(&[node], edge, TargetSchema::new(level, kind, &[classes]))
     }
 
     /// The network of a configuration.
@@ -100,7 +96,7 @@ impl PublishedSet {
     pub fn network(self, encoding: PublishedEncoding, norm: Norm) -> Network {
         let mut config = self.config(encoding);
         config.model.norm = norm;
-        config.network(&self.shape()).expect("the published configurations fit their data")
+        config.network(&self.schema()).expect("the published configurations fit their data")
     }
 
     /// Eigenvectors per node.

@@ -5,8 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use gt_nn::cpu::Engine;
-use gt_nn::{Norm, Parameter, Real, Stream};
+use gt_nn::{Network, NormSite, OptimizerState, Parameter, Parameters, Real, Weights};
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 
@@ -85,19 +84,27 @@ pub(crate) struct NamedTensor {
 }
 
 /// All tensors of a model as the bytes of a safetensors file, in single precision.
-pub fn save_weights<T: Real>(engine: &Engine<T>, header: &str) -> Vec<u8> {
-    let mut tensors: BTreeMap<String, (Vec<usize>, Vec<u8>)> = BTreeMap::new();
+pub fn save_weights<T: Real>(weights: &Weights<T>, header: &str) -> Vec<u8> {
+    let network = weights.network();
     let bytes = |values: Vec<T>| values.iter().flat_map(|v| (v.to_f64() as f32).to_le_bytes()).collect::<Vec<u8>>();
-    for (index, parameter) in engine.parameters().list().iter().enumerate() {
-        let name = parameter_name(engine.network(), parameter.role());
-        tensors.insert(name, (parameter.shape(), bytes(engine.parameter(index))));
+    let parameters = weights.parameters().list().iter().enumerate();
+    let mut tensors: ShapedBytes = parameters
+        .map(|(index, parameter)| {
+            (parameter_name(network, parameter.role()), (parameter.shape(), bytes(weights.parameter(index))))
+        })
+        .collect();
+    for site in network.norm_sites() {
+        for (values, part) in weights.running(site).into_iter().zip(RUNNING) {
+            tensors.insert(running_name(network, site, part), (vec![values.len()], bytes(values)));
+        }
     }
-    for (name, layer, stream, number) in statistics(engine) {
-        let (mean, var) = engine.running(layer, stream, number);
-        let shape = vec![mean.len()];
-        tensors.insert(format!("{name}.running_mean"), (shape.clone(), bytes(mean)));
-        tensors.insert(format!("{name}.running_var"), (shape, bytes(var)));
-    }
+    serialize(&tensors, header)
+}
+
+/// Shapes and bytes of tensors in single precision, by name.
+type ShapedBytes = BTreeMap<String, (Vec<usize>, Vec<u8>)>;
+
+fn serialize(tensors: &ShapedBytes, header: &str) -> Vec<u8> {
     let views = tensors.iter().map(|(name, (shape, data))| {
         (name, TensorView::new(Dtype::F32, shape.clone(), data).expect("lengths follow from shapes"))
     });
@@ -105,11 +112,11 @@ pub fn save_weights<T: Real>(engine: &Engine<T>, header: &str) -> Vec<u8> {
     safetensors::serialize(views, Some(metadata)).expect("plain tensors serialise")
 }
 
-/// Sets all tensors of a model from the bytes of a safetensors file, and returns its header text, if it has one.
+/// Weights of a network from the bytes of a safetensors file.
 ///
 /// # Errors
-/// All tensors that are missing, unknown, of another shape, or not finite; the engine is then unchanged.
-pub fn load_weights<T: Real>(engine: &mut Engine<T>, bytes: &[u8]) -> Result<Option<String>, WeightsError> {
+/// All tensors that are missing, unknown, of another shape, or not finite.
+pub fn load_weights<T: Real>(network: &Network, bytes: &[u8]) -> Result<Weights<T>, WeightsError> {
     let file = SafeTensors::deserialize(bytes)?;
     let tensors = file.iter().map(|(name, view)| {
         let values = match view.dtype() {
@@ -119,8 +126,7 @@ pub fn load_weights<T: Real>(engine: &mut Engine<T>, bytes: &[u8]) -> Result<Opt
         };
         (name.to_owned(), NamedTensor { shape: view.shape().to_vec(), values })
     });
-    load_tensors(engine, tensors.collect())?;
-    read_header(bytes)
+    weights_from(network, tensors.collect())
 }
 
 /// The header text of a safetensors file of this project.
@@ -129,13 +135,19 @@ pub(crate) fn read_header(bytes: &[u8]) -> Result<Option<String>, WeightsError> 
     Ok(header.metadata().as_ref().and_then(|m| m.get(HEADER_KEY)).cloned())
 }
 
-/// Sets all tensors of a model.
-pub(crate) fn load_tensors<T: Real>(engine: &mut Engine<T>, mut tensors: NamedTensors) -> Result<(), WeightsError> {
+/// Weights of a network out of named tensors, all of which the network must know.
+pub(crate) fn weights_from<T: Real>(
+    network: &Network,
+    mut tensors: NamedTensors,
+) -> Result<Weights<T>, WeightsError> {
     let mut misfits = Vec::new();
     let mut take = |name: String, expected: Vec<usize>| -> Vec<T> {
+        let zeros = || vec![T::ZERO; expected.iter().product()];
         let problem = match tensors.remove(&name) {
             None => Misfit::Missing(name),
-            Some(NamedTensor { shape, .. }) if shape != expected => Misfit::Shape { name, found: shape, expected },
+            Some(NamedTensor { shape, .. }) if shape != expected => {
+                Misfit::Shape { name, found: shape, expected: expected.clone() }
+            }
             Some(NamedTensor { values: Err(found), .. }) => Misfit::Kind { name, found },
             Some(NamedTensor { values: Ok(values), .. }) => match values.iter().position(|v| !v.is_finite()) {
                 Some(index) => Misfit::NotFinite { name, index, value: values[index] },
@@ -143,148 +155,114 @@ pub(crate) fn load_tensors<T: Real>(engine: &mut Engine<T>, mut tensors: NamedTe
             },
         };
         misfits.push(problem);
-        Vec::new()
+        zeros()
     };
-    let list = engine.parameters().list().to_vec();
-    let name = |parameter: &Parameter| parameter_name(engine.network(), parameter.role());
-    let parameters: Vec<Vec<T>> = list.iter().map(|p| take(name(p), p.shape())).collect();
-    let width = engine.network().channels.width();
-    let sites = statistics(engine);
-    let running: Vec<[Vec<T>; 2]> = sites
-        .iter()
-        .map(|(name, ..)| ["running_mean", "running_var"].map(|part| take(format!("{name}.{part}"), vec![width])))
-        .collect();
-    // A counter that the published code's library keeps beside its statistics; it plays no role at this momentum.
+    let mut weights = Weights::zeros(network);
+    let list = weights.parameters().list().to_vec();
+    let name = |parameter: &Parameter| parameter_name(network, parameter.role());
+    for (index, parameter) in list.iter().enumerate() {
+        weights.set_parameter(index, &take(name(parameter), parameter.shape()));
+    }
+    let width = network.channels.width();
+    for site in network.norm_sites() {
+        let [mean, variance] = RUNNING.map(|part| take(running_name(network, site, part), vec![width]));
+        weights.set_running(site, [&mean, &variance]);
+    }
+    // A counter that the published code's library keeps with its statistics; it plays no role at this momentum.
     let left = tensors.into_keys().filter(|name| !name.ends_with(".num_batches_tracked"));
     misfits.extend(left.map(Misfit::Unknown));
-    if !misfits.is_empty() {
-        return Err(WeightsError::Misfits(misfits));
-    }
-    parameters.iter().enumerate().for_each(|(index, values)| engine.set_parameter(index, values));
-    for ((_, layer, stream, number), [mean, var]) in sites.into_iter().zip(running) {
-        engine.set_running(layer, stream, number, &mean, &var);
-    }
-    engine.refresh();
-    Ok(())
+    if misfits.is_empty() { Ok(weights) } else { Err(WeightsError::Misfits(misfits)) }
 }
 
-/// Moments of all gradients as the bytes of a safetensors file, with the number of steps taken.
-pub fn save_moments(engine: &Engine<f32>) -> Vec<u8> {
-    let mut tensors: BTreeMap<String, (Vec<usize>, Vec<u8>)> = BTreeMap::new();
-    let bytes = |values: Vec<f32>| values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
-    for (index, parameter) in engine.parameters().list().iter().enumerate() {
-        let name = parameter_name(engine.network(), parameter.role());
-        let (first, second) = engine.moments(index);
-        tensors.insert(format!("first.{name}"), (parameter.shape(), bytes(first)));
-        tensors.insert(format!("second.{name}"), (parameter.shape(), bytes(second)));
-    }
-    let views = tensors.iter().map(|(name, (shape, data))| {
-        (name, TensorView::new(Dtype::F32, shape.clone(), data).expect("lengths follow from shapes"))
-    });
-    let metadata = HashMap::from([(HEADER_KEY.to_owned(), engine.steps().to_string())]);
-    safetensors::serialize(views, Some(metadata)).expect("plain tensors serialise")
+/// The two running statistics of a normalisation, as published.
+const RUNNING: [&str; 2] = ["running_mean", "running_var"];
+
+fn running_name(network: &Network, site: NormSite, part: &str) -> String {
+    format!("{}.{part}", norm_name(network, site.layer, site.stream, site.number))
 }
 
-/// Sets the moments of all gradients from such a file.
+/// The two moments of a parameter's gradients.
+const MOMENTS: [&str; 2] = ["first", "second"];
+
+/// An optimizer's state as the bytes of a safetensors file.
+pub fn save_optimizer(network: &Network, state: &OptimizerState) -> Vec<u8> {
+    let mut tensors = ShapedBytes::new();
+    for (index, parameter) in Parameters::new(network).list().iter().enumerate() {
+        let name = parameter_name(network, parameter.role());
+        for (values, moment) in state.moments(index).into_iter().zip(MOMENTS) {
+            let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+            tensors.insert(format!("{moment}.{name}"), (parameter.shape(), bytes));
+        }
+    }
+    serialize(&tensors, &state.steps.to_string())
+}
+
+/// An optimizer's state from such a file.
 ///
 /// # Errors
-/// If it is damaged, or of another model.
-pub fn load_moments(engine: &mut Engine<f32>, bytes: &[u8]) -> Result<(), WeightsError> {
+/// If the file is damaged, or of another model.
+pub fn load_optimizer(network: &Network, bytes: &[u8]) -> Result<OptimizerState, WeightsError> {
     let file = SafeTensors::deserialize(bytes)?;
+    let misfit = |misfit| WeightsError::Misfits(vec![misfit]);
+    let mut state = OptimizerState::new(network);
     let steps = read_header(bytes)?.and_then(|text| text.parse().ok());
-    let steps = steps.ok_or_else(|| WeightsError::Misfits(vec![Misfit::Missing("number of steps".into())]))?;
+    state.steps = steps.ok_or_else(|| misfit(Misfit::Missing("number of steps".into())))?;
     let read = |name: String, shape: Vec<usize>| -> Result<Vec<f32>, WeightsError> {
-        let misfit = |misfit| WeightsError::Misfits(vec![misfit]);
         let view = file.tensor(&name).map_err(|_| misfit(Misfit::Missing(name.clone())))?;
         if view.shape() != shape || view.dtype() != Dtype::F32 {
             return Err(misfit(Misfit::Shape { name, found: view.shape().to_vec(), expected: shape }));
         }
         Ok(view.data().as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect())
     };
-    let list = engine.parameters().list().to_vec();
-    let mut all = Vec::with_capacity(list.len());
-    for parameter in &list {
-        let name = parameter_name(engine.network(), parameter.role());
-        let first = read(format!("first.{name}"), parameter.shape())?;
-        all.push((first, read(format!("second.{name}"), parameter.shape())?));
+    for (index, parameter) in Parameters::new(network).list().iter().enumerate() {
+        let name = parameter_name(network, parameter.role());
+        let [first, second] = MOMENTS.map(|moment| read(format!("{moment}.{name}"), parameter.shape()));
+        state.set_moments(index, [&first?, &second?]);
     }
-    all.iter().enumerate().for_each(|(index, (first, second))| engine.set_moments(index, first, second));
-    engine.set_steps(steps);
-    Ok(())
-}
-
-/// Running mean and variance of every batch normalisation.
-pub type RunningStatistics = Vec<(Vec<f32>, Vec<f32>)>;
-
-/// Copies the running statistics, which a forward pass in training moves even where no step follows.
-pub fn running_statistics(engine: &Engine<f32>) -> RunningStatistics {
-    statistics(engine).into_iter().map(|(_, layer, stream, number)| engine.running(layer, stream, number)).collect()
-}
-
-/// Puts such a copy back.
-pub fn set_running_statistics(engine: &mut Engine<f32>, values: &RunningStatistics) {
-    for ((_, layer, stream, number), (mean, var)) in statistics(engine).into_iter().zip(values) {
-        engine.set_running(layer, stream, number, mean, var);
-    }
-}
-
-/// Whether all running statistics are finite numbers.
-pub fn has_finite_statistics(engine: &Engine<f32>) -> bool {
-    running_statistics(engine).iter().flat_map(|(mean, var)| mean.iter().chain(var)).all(|v| v.is_finite())
-}
-
-/// Whether all parameters and running statistics are finite numbers, as [`load_weights`] demands.
-pub fn is_finite(engine: &Engine<f32>) -> bool {
-    let mut parameters = (0..engine.parameters().list().len()).flat_map(|index| engine.parameter(index));
-    parameters.all(|v| v.is_finite()) && has_finite_statistics(engine)
-}
-
-/// Every batch normalisation: its name, layer, stream and number.
-fn statistics<T: Real>(engine: &Engine<T>) -> Vec<(String, usize, Stream, usize)> {
-    let network = engine.network();
-    if network.norm != Norm::Batch {
-        return Vec::new();
-    }
-    let streams: &[Stream] = if network.edge_stream { &[Stream::Node, Stream::Edge] } else { &[Stream::Node] };
-    let norms = network.norms();
-    let of_layer = |layer| streams.iter().flat_map(move |&s| (1..=norms).map(move |n| (layer, s, n)));
-    let sites = (0..network.layers).flat_map(of_layer);
-    sites.map(|(layer, stream, number)| (norm_name(network, layer, stream, number), layer, stream, number)).collect()
+    Ok(state)
 }
 
 #[cfg(test)]
 mod tests {
-    use gt_nn::cpu::Isa;
+    use gt_nn::{Norm, Stream};
 
     use super::*;
-    use crate::{PublishedEncoding, PublishedSet, initialise};
+    use crate::{PublishedEncoding, PublishedSet, initial_weights};
 
-    fn engine(norm: Norm, seed: u64) -> Engine<f32> {
+    fn weights(norm: Norm, seed: u64) -> Weights {
         let mut network = PublishedSet::Zinc.network(PublishedEncoding::Laplacian, norm);
         network.layers = 2;
-        let mut engine = Engine::new(network, Isa::detect());
-        initialise(&mut engine, seed);
-        engine
+        initial_weights(&network, seed)
     }
 
     #[test]
     fn saved_weights_load_to_the_same_bytes() {
         for norm in [Norm::Batch, Norm::Layer] {
-            let mut first = engine(norm, 1);
+            let mut first = weights(norm, 1);
             if norm == Norm::Batch {
-                first.set_running(1, Stream::Edge, 2, &[0.25; 64], &[3.0; 64]);
+                let site = NormSite { layer: 1, number: 2, stream: Stream::Edge };
+                first.set_running(site, [&[0.25; 64], &[3.0; 64]]);
             }
             let bytes = save_weights(&first, "{\"answer\": 42}");
-            let mut second = engine(norm, 2);
-            assert_ne!(save_weights(&second, ""), bytes);
-            assert_eq!(load_weights(&mut second, &bytes).unwrap().as_deref(), Some("{\"answer\": 42}"));
-            assert_eq!(save_weights(&second, "{\"answer\": 42}"), bytes);
+            assert_ne!(save_weights(&weights(norm, 2), ""), bytes);
+            assert_eq!(read_header(&bytes).unwrap().as_deref(), Some("{\"answer\": 42}"));
+            assert_eq!(load_weights::<f32>(first.network(), &bytes).unwrap(), first);
         }
     }
 
     #[test]
+    fn a_saved_optimizer_loads_to_the_same_state() {
+        let network = weights(Norm::Batch, 1).network().clone();
+        let mut state = OptimizerState::new(&network);
+        let count = Parameters::new(&network).list()[3].len();
+        state.set_moments(3, [&vec![0.5; count], &vec![0.125; count]]);
+        state.steps = 7;
+        assert_eq!(load_optimizer(&network, &save_optimizer(&network, &state)).unwrap(), state);
+    }
+
+    #[test]
     fn names_are_those_of_the_published_state_dictionary() {
-        let bytes = save_weights(&engine(Norm::Batch, 1), "");
+        let bytes = save_weights(&weights(Norm::Batch, 1), "");
         let file = SafeTensors::deserialize(&bytes).unwrap();
         for name in [
             "embedding_h.weight",
@@ -301,36 +279,36 @@ mod tests {
     }
 
     #[test]
-    fn misfits_are_named_and_change_nothing() {
-        let good = engine(Norm::Batch, 1);
-        let complaint = |bytes: &[u8]| {
-            let mut target = engine(Norm::Batch, 2);
-            let before = save_weights(&target, "");
-            let message = load_weights(&mut target, bytes).unwrap_err().to_string();
-            assert_eq!(save_weights(&target, ""), before);
-            message
+    fn misfits_are_named() {
+        let good = weights(Norm::Batch, 1);
+        let misfits = |bytes: &[u8]| match load_weights::<f32>(good.network(), bytes) {
+            Err(WeightsError::Misfits(misfits)) => misfits,
+            other => panic!("{other:?}"),
         };
-        // The layer norm's names differ, so batch norms are missing there.
-        let layer_norm = complaint(&save_weights(&engine(Norm::Layer, 1), ""));
-        assert!(layer_norm.starts_with("tensor `layers.0.batch_norm1_h.weight` is missing; tensor `"), "{layer_norm}");
-        // Of 2 layers: 16 + 16 missing (parameters and statistics), 16 unknown; 8 are shown.
-        assert!(layer_norm.ends_with("; and 40 more"), "{layer_norm}");
-        let mut deeper = good.network().clone();
-        deeper.layers = 3;
-        let deeper = save_weights(&Engine::<f32>::new(deeper, Isa::detect()), "");
-        assert!(complaint(&deeper).contains("tensor `layers.2.FFN_h_layer1.bias` belongs to no part of this model"));
-        let mut wider = good.network().clone();
-        wider.node.categorical = vec![29];
-        let wider = save_weights(&Engine::<f32>::new(wider, Isa::detect()), "");
-        assert_eq!(complaint(&wider), "tensor `embedding_h.weight` has shape [29, 64], expected [28, 64]");
+        let saved = |change: &dyn Fn(&mut Network)| {
+            let mut network = good.network().clone();
+            change(&mut network);
+            save_weights(&Weights::<f32>::zeros(&network), "")
+        };
+        // The layer norm's names differ, so batch norms are missing there: of 2 layers 16 parameters and 16 statistics.
+        let layer_norm = misfits(&saved(&|network| network.norm = Norm::Layer));
+        let missing = |misfit: &&Misfit| matches!(misfit, Misfit::Missing(_));
+        assert_eq!((layer_norm.iter().filter(missing).count(), layer_norm.len()), (32, 48));
+        assert_eq!(layer_norm[0], Misfit::Missing("layers.0.batch_norm1_h.weight".into()));
+        let text = WeightsError::Misfits(layer_norm).to_string();
+        assert!(text.ends_with("; and 40 more"), "{text}");
+        let deeper = misfits(&saved(&|network| network.layers = 3));
+        assert!(deeper.contains(&Misfit::Unknown("layers.2.FFN_h_layer1.bias".into())));
+        let wider = misfits(&saved(&|network| network.node.categorical = vec![29]));
+        let shape = Misfit::Shape { name: "embedding_h.weight".into(), found: vec![29, 64], expected: vec![28, 64] };
+        assert_eq!(wider, [shape]);
         let mut poisoned = good.clone();
         let mut values = poisoned.parameter(0);
-        values[5] = f32::NAN;
+        values[5] = f32::INFINITY;
         poisoned.set_parameter(0, &values);
-        assert_eq!(
-            complaint(&save_weights(&poisoned, "")),
-            "tensor `embedding_h.weight`, value 5: NaN is not a finite number"
-        );
-        assert!(complaint(b"not a file").starts_with("not a readable safetensors file"));
+        let name = "embedding_h.weight".to_owned();
+        let infinite = Misfit::NotFinite { name, index: 5, value: f64::INFINITY };
+        assert_eq!(misfits(&save_weights(&poisoned, "")), [infinite]);
+        assert!(matches!(load_weights::<f32>(good.network(), b"not a file"), Err(WeightsError::Format(_))));
     }
 }

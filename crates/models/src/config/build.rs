@@ -1,89 +1,55 @@
-//! From a configuration and the shape of the data to a network and its loss.
+//! From a configuration and the columns of the data to a network and its loss.
 
-use gt_graph::{Level, TargetKind};
+use std::borrow::Cow;
+
+use gt_graph::{FeatureSchema, Level, Schema, TargetKind, TargetSchema};
 use gt_nn::{Channels, Input, Loss, Network, Reads};
-use serde::{Deserialize, Serialize};
 
 use super::{Config, ConfigError, Encoding, Graph, LinksConfig, LossName, ModelConfig, Pairs, TaskName};
 
-/// Columns of the features on nodes, or on edges.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Columns {
-    /// Vocabulary size of each categorical column.
-    pub categorical: Vec<usize>,
-    /// Number of continuous columns.
-    pub continuous: usize,
-    /// Vocabulary size of the multi-hot feature.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub multi_hot: Option<usize>,
-}
-
-impl Columns {
-    fn is_empty(&self) -> bool {
-        *self == Self::default()
+/// The input that embeds some columns; without any, the constant 1 through a linear layer, as published.
+fn input(columns: &FeatureSchema, bias: bool) -> Input {
+    let constant = columns.layout().is_empty();
+    Input {
+        categorical: columns.vocabulary_sizes(),
+        continuous: columns.continuous.len(),
+        multi_hot: columns.multi_hot.as_ref().map(|words| words.size),
+        constant,
+        // Linear layers have a bias already.
+        bias: bias && columns.continuous.is_empty() && !constant,
+        ..Default::default()
     }
-
-    /// The input that embeds them; without any, the constant 1 through a linear layer, as published.
-    fn input(&self, bias: bool) -> Input {
-        Input {
-            categorical: self.categorical.clone(),
-            continuous: self.continuous,
-            multi_hot: self.multi_hot,
-            constant: self.is_empty(),
-            // Linear layers have a bias already.
-            bias: bias && self.continuous == 0 && !self.is_empty(),
-            ..Default::default()
-        }
-    }
-}
-
-/// What is predicted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TargetShape {
-    /// What a target belongs to.
-    pub level: Level,
-    /// Real numbers or classes.
-    pub kind: TargetKind,
-    /// Number of classes of each column (0 for real numbers).
-    pub columns: Vec<usize>,
-}
-
-impl TargetShape {
-    /// Whether a pair of nodes is joined: what link prediction learns.
-    pub fn link() -> Self {
-        Self { level: Level::Edge, kind: TargetKind::Class, columns: vec![2] }
-    }
-}
-
-/// What a network has to know of the data.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DataShape {
-    /// Features on nodes.
-    pub node: Columns,
-    /// Features on edges.
-    pub edge: Columns,
-    /// Targets.
-    pub target: TargetShape,
 }
 
 impl Config {
-    /// The network for data of a shape.
+    /// What a model of this configuration predicts: the targets of the data, or links.
+    ///
+    /// # Errors
+    /// If it predicts targets, and the data has none.
+    pub fn target<'a>(&self, schema: &'a Schema) -> Result<Cow<'a, TargetSchema>, ConfigError> {
+        match (self.data.task, &schema.target) {
+            (TaskName::Links, _) => Ok(Cow::Owned(TargetSchema::link())),
+            (TaskName::Targets, Some(target)) => Ok(Cow::Borrowed(target)),
+            (TaskName::Targets, None) => Err(ConfigError::new(vec![
+                "the data has no targets to learn; targets stand under `y`, and data.task = \"links\" needs none".into(),
+            ])),
+        }
+    }
+
+    /// The network for data with these columns.
     ///
     /// # Errors
     /// If the configuration is wrong in itself, or does not fit the data.
-    pub fn network(&self, data: &DataShape) -> Result<Network, ConfigError> {
+    pub fn network(&self, schema: &Schema) -> Result<Network, ConfigError> {
         self.check()?;
-        let loss = self.loss(data)?;
-        let outputs = match loss {
-            Loss::CrossEntropy { .. } => data.target.columns[0],
-            _ => data.target.columns.len(),
+        let target = self.target(schema)?;
+        let outputs = match self.loss(schema)? {
+            Loss::CrossEntropy { .. } => target.columns[0].classes,
+            _ => target.columns.len(),
         };
-        let mut network = network(&self.model, data, outputs);
+        let mut network = network(&self.model, schema, target.level, outputs);
         if self.data.task == TaskName::Links {
-            // A pair that is asked about has no edge stream of its own.
+            // A pair of nodes has no edge stream of its own.
             network.reads = match self.model.pairs {
                 Pairs::Auto if self.links.directed != Some(true) => Reads::Products,
                 Pairs::Product => Reads::Products,
@@ -93,12 +59,13 @@ impl Config {
         Ok(network)
     }
 
-    /// The loss for data of a shape.
+    /// The loss for data with these columns.
     ///
     /// # Errors
     /// If the loss does not fit the targets.
-    pub fn loss(&self, data: &DataShape) -> Result<Loss, ConfigError> {
-        let TargetShape { kind, columns, .. } = &data.target;
+    pub fn loss(&self, schema: &Schema) -> Result<Loss, ConfigError> {
+        let target = self.target(schema)?;
+        let (level, kind, columns) = (target.level, &target.kind, target.classes());
         let links = self.data.task == TaskName::Links;
         let one_class = *kind == TargetKind::Class && columns.len() == 1 && !links;
         let labels = *kind == TargetKind::Class && columns.iter().all(|&classes| classes <= 2);
@@ -115,7 +82,7 @@ impl Config {
             (LossName::Bce, _) => (Loss::Bce, labels),
             (LossName::Auto, _) if !one_class => (Loss::Bce, labels),
             // Weights are those of a batch, which may well hold graphs of one class only.
-            (LossName::Auto, _) if data.target.level == Level::Graph => {
+            (LossName::Auto, _) if level == Level::Graph => {
                 (Loss::CrossEntropy { weighted: false }, one_class)
             }
             (LossName::Auto | LossName::WeightedCrossEntropy, _) => (Loss::CrossEntropy { weighted: true }, one_class),
@@ -126,7 +93,7 @@ impl Config {
         }
         let name = toml::Value::try_from(self.train.loss).ok();
         let name = name.as_ref().and_then(|n| n.as_str()).unwrap_or_default();
-        // Whoever asks for a distance wants numbers.
+        // A distance is asked for where numbers are meant.
         let hint = match loss {
             Loss::L1 | Loss::Mse if !links => {
                 "; whole numbers are classes, with a decimal point they are numbers to predict"
@@ -146,10 +113,10 @@ impl Config {
     }
 }
 
-fn network(model: &ModelConfig, data: &DataShape, outputs: usize) -> Network {
-    let edge_stream = model.edge_stream(!data.edge.is_empty());
+fn network(model: &ModelConfig, schema: &Schema, level: Level, outputs: usize) -> Network {
+    let edge_stream = model.edge_stream(!schema.edge.layout().is_empty());
     let heads = if model.kind.has_heads() { model.heads } else { 1 };
-    let mut node = data.node.input(model.input_bias());
+    let mut node = input(&schema.node, model.input_bias());
     match model.encoding {
         Encoding::None => {}
         Encoding::Laplacian => node.laplacian = model.encoding_size,
@@ -157,7 +124,7 @@ fn network(model: &ModelConfig, data: &DataShape, outputs: usize) -> Network {
         Encoding::Wl => node.roles = Some(model.roles),
     }
     let own_edges = edge_stream && model.graph == Graph::Sparse && model.pairs == Pairs::Auto;
-    let reads = match data.target.level {
+    let reads = match level {
         Level::Graph => Reads::Graphs(model.readout),
         Level::Node => Reads::Nodes,
         Level::Edge if own_edges => Reads::Edges,
@@ -175,7 +142,7 @@ fn network(model: &ModelConfig, data: &DataShape, outputs: usize) -> Network {
         dropout: model.dropout,
         input_dropout: model.input_dropout,
         node,
-        edge: if edge_stream { data.edge.input(model.input_bias()) } else { Input::default() },
+        edge: if edge_stream { input(&schema.edge, model.input_bias()) } else { Input::default() },
         reads,
         jump: model.jump,
         head: model.head().into_iter().chain([outputs]).collect(),

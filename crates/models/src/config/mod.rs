@@ -6,7 +6,6 @@ mod links;
 mod model;
 mod training;
 
-pub use build::{Columns, DataShape, TargetShape};
 pub use keys::nearest;
 pub use links::LinksConfig;
 pub use model::{Encoding, Graph, Kind, ModelConfig, Pairs, Variant};

@@ -1,18 +1,27 @@
-//! First values of the parameters, as the published code's library draws them.
+//! Initial weights of the parameters, as the published code's library draws them.
 //!
 //! Linear layers: weight and bias uniform on ±1/√in. Embeddings: standard normal. Normalisations: γ = 1, β = 0. Convolutions: weight uniform on ±√(6/(in + out)), bias 0; those of means are linear layers. Additive
 //! attention: normal with variance 4/(in + out), where the library takes vectors `[1, heads, d_k]` as of heads·d_k inputs and d_k outputs. Each parameter has a random stream
 //! of its own, numbered by its position in the list of files, so that the values depend on the seed alone.
 
-use gt_nn::cpu::Engine;
-use gt_nn::{LayerKind, Part, Real, Role};
+use gt_nn::{LayerKind, Network, Part, Real, Role, Weights};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// Draws all parameters of an engine.
-pub fn initialise<T: Real>(engine: &mut Engine<T>, seed: u64) {
-    let list = engine.parameters().list().to_vec();
-    let means = engine.network().kind == LayerKind::Averaging;
+/// Draws the weights that the training of a network begins with.
+///
+/// ```
+/// use graph_transformer_models::{PublishedEncoding, PublishedSet, initial_weights};
+/// use gt_nn::{Norm, Weights};
+///
+/// let network = PublishedSet::Zinc.network(PublishedEncoding::None, Norm::Batch);
+/// let weights: Weights = initial_weights(&network, 41);
+/// assert_eq!(weights, initial_weights(&network, 41));
+/// ```
+pub fn initial_weights<T: Real>(network: &Network, seed: u64) -> Weights<T> {
+    let mut weights = Weights::zeros(network);
+    let list = weights.parameters().list().to_vec();
+    let means = network.kind == LayerKind::Averaging;
     // A bias is drawn with the width of the weight before it.
     let mut inputs = 1;
     for (index, parameter) in list.iter().enumerate() {
@@ -45,9 +54,9 @@ pub fn initialise<T: Real>(engine: &mut Engine<T>, seed: u64) {
                 (0..count).map(|_| T::from_f64(bound * (2.0 * unit(&mut random) - 1.0))).collect()
             }
         };
-        engine.set_parameter(index, &values);
+        weights.set_parameter(index, &values);
     }
-    engine.refresh();
+    weights
 }
 
 /// Uniform on 0..1, with 53 bits.
@@ -69,19 +78,17 @@ fn normals<T: Real>(random: &mut ChaCha8Rng, count: usize) -> Vec<T> {
 
 #[cfg(test)]
 mod tests {
-    use gt_nn::cpu::Isa;
-    use gt_nn::{Channels, Network};
+    use gt_nn::Channels;
 
     use super::*;
 
     /// The largest value of each parameter of the convolutions, weights before biases.
     fn largest(kind: LayerKind) -> (f64, f64) {
         let network = Network { kind, head: vec![1], ..Network::new(Channels::new(54, 1), 1) };
-        let mut engine = Engine::<f64>::new(network, Isa::Portable);
-        initialise(&mut engine, 41);
+        let weights: Weights<f64> = initial_weights(&network, 41);
         let of = |part| {
-            let at = engine.parameters().list().iter().position(|p| p.role() == Role::Convolution(0, part)).unwrap();
-            engine.parameter(at).into_iter().map(f64::abs).fold(0.0, f64::max)
+            let at = weights.parameters().list().iter().position(|p| p.role() == Role::Convolution(0, part)).unwrap();
+            weights.parameter(at).into_iter().map(f64::abs).fold(0.0, f64::max)
         };
         (of(Part::Weight), of(Part::Bias))
     }

@@ -1,0 +1,61 @@
+//! Nodes and graphs as a model has them before its head.
+
+use gt_graph::{GraphBatch, GraphStore, Level};
+use gt_nn::Readout;
+use gt_nn::cpu::{Engine, Isa};
+
+use super::{Model, ModelError, Predictions};
+use crate::encodings::{add_encodings, has_encoding};
+
+impl Model {
+    /// Embeddings of nodes (the last layer's normalised stream, in the published order of channels) or of graphs
+    /// (the configured readout of their nodes). Graphs without the encoding that the model reads get it.
+    ///
+    /// # Errors
+    /// If the graphs have other columns than the model, or values that the model does not know.
+    ///
+    /// # Panics
+    /// If `level` is that of edges, which have no embeddings of their own.
+    pub fn embed(&self, graphs: &GraphStore, level: Level) -> Result<Predictions, ModelError> {
+        assert_ne!(level, Level::Edge, "edges have no embeddings of their own");
+        if !has_encoding(graphs, &self.config.model)? {
+            let mut encoded = graphs.clone();
+            add_encodings(&mut encoded, &self.config.model)?;
+            return self.embed(&encoded, level);
+        }
+        self.check(graphs)?;
+        let mut engine = Engine::<f32>::new(self.network().clone(), Isa::detect());
+        engine.load(&self.weights);
+        let width = self.network().channels.width();
+        let mut values = Vec::with_capacity(graphs.rows(level) * width);
+        let mut batch = GraphBatch::new();
+        let numbers: Vec<usize> = (0..graphs.len()).collect();
+        for numbers in numbers.chunks(self.config.train.batch.max(1)) {
+            batch.assemble(graphs, numbers)?;
+            let nodes = engine.embed(&batch, self.scope());
+            match level {
+                Level::Node => values.extend(nodes),
+                _ => {
+                    for position in 0..batch.num_graphs() {
+                        let own = batch.nodes_of(position);
+                        read_out(self.config.model.readout, width, &nodes[own.start * width..own.end * width], &mut values);
+                    }
+                }
+            }
+        }
+        Ok(Predictions { level, width, values })
+    }
+}
+
+/// Appends the one row that a graph's nodes become; 0 without any.
+fn read_out(readout: Readout, width: usize, nodes: &[f32], to: &mut Vec<f32>) {
+    let count = (nodes.len() / width) as f32;
+    to.extend((0..width).map(|channel| {
+        let values = nodes.iter().skip(channel).step_by(width).copied();
+        match readout {
+            Readout::Max => values.reduce(f32::max).unwrap_or(0.0),
+            Readout::Sum => values.sum(),
+            Readout::Mean => values.sum::<f32>() / count.max(1.0),
+        }
+    }));
+}

@@ -1,0 +1,173 @@
+//! A model in one file: weights, and in the header everything that is needed to use them.
+
+use std::path::{Path, PathBuf};
+
+use gt_graph::Schema;
+use gt_nn::Parameters;
+use serde::{Deserialize, Serialize};
+
+use super::Model;
+use crate::weights::read_header;
+use crate::{Config, ConfigError, WeightsError, load_weights, save_weights};
+
+/// Version of the header that this program writes, and the newest it reads.
+const FORMAT_VERSION: u32 = 1;
+
+/// What a model file holds in addition to its tensors.
+#[derive(Serialize, Deserialize)]
+struct Header {
+    format_version: u32,
+    config: Config,
+    schema: Schema,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    scaling: Vec<(f64, f64)>,
+}
+
+/// Why a model file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelFileError {
+    /// The operating system refused.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What it said.
+        source: std::io::Error,
+    },
+    /// The file is damaged, or its tensors do not fit its configuration.
+    #[error(transparent)]
+    Weights(#[from] WeightsError),
+    /// A safetensors file of another program.
+    #[error("it holds tensors, but no `{key}` entry in its header; `gt import` or `gt train` write such files", key = crate::HEADER_KEY)]
+    NoHeader,
+    /// The header is damaged.
+    #[error("its header is damaged: {0}")]
+    Header(#[from] serde_json::Error),
+    /// The configuration claims a model that the file cannot hold; checked before it claims memory.
+    #[error("its configuration has {expected} parameters, but a file of this size holds at most {found}")]
+    Smaller {
+        /// Parameters by the configuration.
+        expected: usize,
+        /// Numbers that fit into the file.
+        found: usize,
+    },
+    /// The header is newer than this program.
+    #[error("it was written in format {0}, this program reads up to {FORMAT_VERSION}; use a newer one")]
+    Version(u32),
+    /// The configuration in it is wrong.
+    #[error("the configuration in it is wrong: {0}")]
+    Config(#[from] ConfigError),
+}
+
+impl Model {
+    /// Opens a model file.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is damaged, from elsewhere or too new, or does not fit together.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, ModelFileError> {
+        let path = path.as_ref();
+        let bytes = std::fs::read(path).map_err(|source| ModelFileError::Io { path: path.into(), source })?;
+        Self::from_bytes(&bytes)
+    }
+
+    /// Writes a model file. The file is complete or not there.
+    ///
+    /// # Errors
+    /// If the file cannot be written; whatever stood there before is then untouched.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), ModelFileError> {
+        let path = path.as_ref();
+        gt_graph::write_atomic(path, &self.to_bytes())
+            .map_err(|source| ModelFileError::Io { path: path.into(), source })
+    }
+
+    /// The bytes of a model file. The same model gives the same bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let Self { config, schema, scaling, weights } = self;
+        let header = Header {
+            format_version: FORMAT_VERSION,
+            config: config.clone(),
+            schema: schema.clone(),
+            scaling: scaling.clone(),
+        };
+        save_weights(weights, &serde_json::to_string(&header).expect("a header is plain data"))
+    }
+
+    /// A model from the bytes of its file.
+    ///
+    /// # Errors
+    /// If the file is damaged, from elsewhere or too new, or does not fit together.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ModelFileError> {
+        let text = read_header(bytes)?.ok_or(ModelFileError::NoHeader)?;
+        let version: Versioned = serde_json::from_str(&text)?;
+        if version.format_version > FORMAT_VERSION {
+            return Err(ModelFileError::Version(version.format_version));
+        }
+        let Header { config, schema, scaling, .. } = serde_json::from_str(&text)?;
+        let network = config.network(&schema)?;
+        let expected = Parameters::new(&network).count();
+        let found = bytes.len() / size_of::<f32>();
+        if expected > found {
+            return Err(ModelFileError::Smaller { expected, found });
+        }
+        let weights = load_weights(&network, bytes)?;
+        Ok(Self { config, schema, scaling, weights })
+    }
+}
+
+/// What is read of a header before its version is known.
+#[derive(Deserialize)]
+struct Versioned {
+    format_version: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{PublishedEncoding, PublishedSet};
+
+    fn model() -> Model {
+        let mut config = PublishedSet::Zinc.config(PublishedEncoding::Laplacian);
+        config.model.layers = 1;
+        Model::new(config, PublishedSet::Zinc.schema()).unwrap()
+    }
+
+    /// The bytes of a model file with another header.
+    fn forged(model: &Model, change: impl FnOnce(&mut Header)) -> Vec<u8> {
+        let text = read_header(&model.to_bytes()).unwrap().unwrap();
+        let mut header: Header = serde_json::from_str(&text).unwrap();
+        change(&mut header);
+        save_weights(&model.weights, &serde_json::to_string(&header).unwrap())
+    }
+
+    #[test]
+    fn a_model_file_opens_to_the_same_model() {
+        let model = Model { scaling: vec![(0.5, 2.0)], ..model() };
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("model.safetensors");
+        model.save(&file).unwrap();
+        assert_eq!(Model::open(&file).unwrap(), model);
+        assert_eq!(std::fs::read(&file).unwrap(), model.to_bytes());
+        assert!(matches!(Model::open(folder.path().join("none")), Err(ModelFileError::Io { .. })));
+    }
+
+    #[test]
+    fn a_header_cannot_claim_more_memory_than_its_file_has_weights_for() {
+        let bytes = forged(&model(), |header| {
+            header.config.model.layers = 1_000;
+            header.config.model.width = 65_536;
+        });
+        assert!(matches!(Model::from_bytes(&bytes), Err(ModelFileError::Smaller { .. })));
+    }
+
+    #[test]
+    fn files_of_others_and_of_the_future_are_named() {
+        let model = model();
+        let error = |bytes: &[u8]| Model::from_bytes(bytes).unwrap_err();
+        assert!(matches!(error(&forged(&model, |header| header.format_version = 7)), ModelFileError::Version(7)));
+        assert!(matches!(error(&save_weights(&model.weights, "{\"some\": 1}")), ModelFileError::Header(_)));
+        let views: [(&str, safetensors::tensor::TensorView<'_>); 0] = [];
+        assert!(matches!(error(&safetensors::serialize(views, None).unwrap()), ModelFileError::NoHeader));
+        let wrong = error(&forged(&model, |header| header.config.model.heads = 7));
+        assert!(matches!(wrong, ModelFileError::Config(_)), "{wrong}");
+    }
+}
