@@ -3,37 +3,52 @@
 use std::path::{Path, PathBuf};
 
 use gt_data::DataError;
-use gt_models::ConfigError;
+use gt_graph::{GraphError, Level, Split};
+use gt_models::{ConfigError, EncodingError, ModelError, ModelFileError};
+use gt_nn::backend::{BackendError, NotFinite};
 use gt_nn::cuda::CudaError;
 
-/// Why a run could not start, go on, or be used.
+use crate::memory::TooLarge;
+
+/// Why a run could not start, continue, or be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
-    /// A data file, or what was asked of it.
+    /// A data file cannot be read, or a result cannot be written.
     #[error(transparent)]
     File(#[from] DataError),
     /// The configuration is wrong, or does not fit the data.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The data cannot be used for this.
+    /// The data cannot be used for this configuration.
     #[error("the data cannot be used: {0}")]
-    Data(String),
-    /// The machine is too small.
-    #[error("{0}")]
-    Memory(String),
-    /// A card cannot do it, or failed.
+    Data(#[from] DataProblem),
+    /// A model cannot be used on some graphs.
     #[error(transparent)]
-    Device(#[from] CudaError),
-    /// A card stopped in the middle of a run.
+    Model(#[from] ModelError),
+    /// A model file cannot be used.
+    #[error("{}: {source}", path.display())]
+    ModelFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: ModelFileError,
+    },
+    /// The machine is too small.
+    #[error(transparent)]
+    Memory(#[from] TooLarge),
+    /// A GPU cannot do it, or failed.
+    #[error(transparent)]
+    Device(CudaError),
+    /// A GPU stopped in the middle of a run.
     #[error(
         "{cause} in epoch {epoch}; {}",
-        checkpoint.as_ref().map_or("there is no checkpoint yet, so the run has to begin again".to_owned(), |at| format!(
-            "the last checkpoint, {}, is kept, and --resume goes on from there, on this card, another one or the processor",
+        checkpoint.as_ref().map_or("there is no checkpoint yet, so the run has to start again".to_owned(), |at| format!(
+            "the last checkpoint, {}, is kept, and --resume continues from it, on this GPU, another one or the CPU",
             at.display()
         ))
     )]
     Lost {
-        /// What the driver says.
+        /// What the driver reports.
         cause: CudaError,
         /// Epoch, from 1.
         epoch: usize,
@@ -51,10 +66,34 @@ pub enum TrainError {
     /// A run directory belongs to another process just now.
     #[error("{}: another process is training in it", .0.display())]
     Busy(PathBuf),
+    /// No graph of a file can be used.
+    #[error("{}: none of its {graphs} graphs can be used; graph {first}: {reason}", path.display())]
+    NothingUsable {
+        /// The file.
+        path: PathBuf,
+        /// How many graphs it has.
+        graphs: usize,
+        /// Number of the first graph.
+        first: usize,
+        /// Why the first one cannot be used.
+        reason: String,
+    },
+    /// A row cannot be predicted, and the caller asked for all of them.
+    #[error("{}: {what} {number}: {reason}", path.display())]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// `graph`, or `row` of a table of pairs.
+        what: &'static str,
+        /// Its number.
+        number: usize,
+        /// Why.
+        reason: String,
+    },
     /// The loss, or a gradient, is infinite or NaN.
     #[error(
         "epoch {epoch}, batch {batch}: the {what} is not finite (graphs {graphs}); {}. optimizer.clip or train.skip_bad_steps, \
-         set in the run's config.toml, may get it past this when it is resumed; a smaller optimizer.lr needs a new run",
+         set in the run's config.toml, may help when the run is resumed; a smaller optimizer.lr needs a new run",
         checkpoint.as_ref().map_or("there is no checkpoint yet".to_owned(), |at| format!("the last good checkpoint is {}", at.display()))
     )]
     NotFinite {
@@ -62,8 +101,8 @@ pub enum TrainError {
         epoch: usize,
         /// Batch, from 1.
         batch: usize,
-        /// `loss`, `gradient`, `loss or gradient` or `variance of a normalisation`.
-        what: &'static str,
+        /// What is not finite.
+        what: NotFinite,
         /// Numbers of the batch's graphs in the data.
         graphs: String,
         /// The newest checkpoint.
@@ -71,23 +110,103 @@ pub enum TrainError {
     },
 }
 
+/// Why data cannot be used for a configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum DataProblem {
+    /// The split that is needed is not there; one that goes by another name (`valid`, `dev`) is the likely reason.
+    #[error("it has no split `{split}`; its splits are `{}`", known.join("`, `"), split = split.name())]
+    NoSplit {
+        /// The split that is needed.
+        split: Split,
+        /// Splits that are there.
+        known: Vec<String>,
+    },
+    /// A split has nothing to learn from or to be scored by.
+    #[error("its split `{}` has no labels", .0.name())]
+    NoLabels(Split),
+    /// A split has no links.
+    #[error("its split `{}` has no edges between different nodes", .0.name())]
+    NoLinks(Split),
+    /// What is split is not what has targets.
+    #[error("its split divides {divided}s, its targets belong to {targets}s; `gt data split --level` makes another one")]
+    SplitLevel {
+        /// What is split.
+        divided: Level,
+        /// What the targets belong to.
+        targets: Level,
+    },
+    /// No split can be drawn.
+    #[error("{0}; data.split sets the shares, and a split in the data takes their place")]
+    CannotSplit(DataError),
+    /// One link lies in two splits.
+    #[error("graph {graph}: the edges between nodes {a} and {b} lie in two splits, `{first}` and `{second}`")]
+    DividedLink {
+        /// The graph.
+        graph: usize,
+        /// One node.
+        a: u32,
+        /// The other node.
+        b: u32,
+        /// One split.
+        first: String,
+        /// The other split.
+        second: String,
+    },
+    /// There is no pair of nodes without an edge.
+    #[error(
+        "all nodes of the graphs with links in {} are joined, so there is no pair without an edge to compare links with",
+        .0.name()
+    )]
+    AllJoined(Split),
+    /// The encoding cannot be had.
+    #[error(transparent)]
+    Encoding(#[from] EncodingError),
+    /// A batch of graphs cannot be put together.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+}
+
 /// The result of everything here.
 pub type Result<T, E = TrainError> = std::result::Result<T, E>;
 
+impl From<BackendError> for TrainError {
+    fn from(error: BackendError) -> Self {
+        match error {
+            BackendError::Cuda(error) => Self::Device(error),
+            BackendError::Graph(error) => Self::Data(error.into()),
+        }
+    }
+}
+
+impl From<GraphError> for TrainError {
+    fn from(error: GraphError) -> Self {
+        Self::Data(error.into())
+    }
+}
+
+impl From<EncodingError> for TrainError {
+    fn from(error: EncodingError) -> Self {
+        Self::Data(error.into())
+    }
+}
+
 impl TrainError {
-    /// About a run directory, or a file in it.
+    /// An error about a run directory, or a file in it.
     pub(crate) fn run(path: &Path, message: impl Into<String>) -> Self {
         Self::Run { path: path.into(), message: message.into() }
-    }
-
-    /// Only the processor knows links so far.
-    pub fn links_on_card() -> Self {
-        CudaError::Unsupported("link prediction".into()).into()
     }
 
     /// The operating system refused.
     pub(crate) fn io(path: &Path, error: &std::io::Error) -> Self {
         Self::run(path, error.to_string())
+    }
+
+    /// A GPU error, wherever it came from: what another device may be able to do.
+    pub fn device(&self) -> Option<&CudaError> {
+        match self {
+            Self::Device(error) | Self::Model(ModelError::Backend(BackendError::Cuda(error))) => Some(error),
+            _ => None,
+        }
     }
 }
 
@@ -96,16 +215,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_card_that_stops_leaves_a_sentence_on_how_to_go_on() {
+    fn a_gpu_that_stops_leaves_a_message_that_says_how_to_continue() {
         let lost = |checkpoint| {
             let cause = CudaError::Lost("CUDA_ERROR_ECC_UNCORRECTABLE".into());
             TrainError::Lost { cause, epoch: 7, checkpoint }.to_string()
         };
-        assert_eq!(
-            lost(Some("run/checkpoint/6".into())),
-            "the card stopped working (CUDA_ERROR_ECC_UNCORRECTABLE) in epoch 7; the last checkpoint, run/checkpoint/6, is kept, and --resume goes on from there, \
-             on this card, another one or the processor"
-        );
-        assert!(lost(None).ends_with("there is no checkpoint yet, so the run has to begin again"));
+        let text = lost(Some("run/checkpoint/6".into()));
+        assert!(text.contains("in epoch 7; the last checkpoint, run/checkpoint/6, is kept, and --resume"), "{text}");
+        assert!(lost(None).ends_with("there is no checkpoint yet, so the run has to start again"));
     }
 }

@@ -1,21 +1,47 @@
-//! Whether a training can fit into this machine: where it cannot, the system would end the program without a word.
+//! Whether a training can fit into this machine: where it cannot, the system would end the program silently.
 
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
 use gt_data::Info;
-use gt_graph::FullView;
+use gt_graph::{FullView, Split};
 use gt_nn::Network;
 use gt_nn::cpu::{Edges, least_training_bytes};
 
-use crate::error::{Result, TrainError};
-use crate::task::{Part, Task};
+use crate::prepared::Prepared;
 
-/// Refuses to train a network on a graph of a size that needs more memory than there is: the machine's, or what a container or a batch system leaves of it.
+/// Why a training cannot fit into this machine.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error(
+    "training takes at least {} of memory ({parameters} parameters, {nodes} nodes and {edges} edges in the largest graph), \
+     there are {}{}",
+    gigabytes(*needed),
+    gigabytes(*available),
+    ids.map_or(String::new(), |most| format!(
+        "; there are {most} categories or classes: whole numbers are categories, numbers with a decimal point are continuous"
+    ))
+)]
+pub struct TooLarge {
+    /// Bytes that it needs at least.
+    pub needed: f64,
+    /// Bytes that there are.
+    pub available: f64,
+    /// Parameters of the network.
+    pub parameters: usize,
+    /// Nodes of the largest graph.
+    pub nodes: usize,
+    /// Edges of the largest graph.
+    pub edges: usize,
+    /// The largest number of categories or classes, where it suggests that ids were taken for such.
+    pub ids: Option<usize>,
+}
+
+/// Checks that training a network on a graph of this size fits into the memory of the machine, or what a container or a
+/// batch system leaves of it.
 ///
 /// # Errors
-/// With what is needed and what there is. Machines that do not tell their memory refuse nothing.
-pub fn ensure_memory(network: &Network, nodes: usize, edges: usize) -> Result<()> {
+/// With what is needed and what there is. Machines that do not report their memory pass.
+pub fn ensure_memory(network: &Network, nodes: usize, edges: usize) -> Result<(), TooLarge> {
     let needed = least_training_bytes(network, nodes, edges);
     match memory() {
         Some(memory) if needed > memory => Err(too_large(network, (nodes, edges), needed, memory)),
@@ -23,43 +49,31 @@ pub fn ensure_memory(network: &Network, nodes: usize, edges: usize) -> Result<()
     }
 }
 
-impl Task {
-    /// The same for the largest graph that is trained on; on a card, which knows its own memory, for the parameters alone.
+impl Prepared {
+    /// Checks the largest graph that is trained on; on a GPU, which knows its own memory, the parameters alone.
     ///
     /// # Errors
-    /// As there.
-    pub fn ensure_memory(&self, on_card: bool) -> Result<()> {
+    /// With what is needed and what there is.
+    pub fn ensure_memory(&self, on_gpu: bool) -> Result<(), TooLarge> {
         let size = |graph: usize| {
             let graph = self.graphs.graph(graph);
             let nodes = graph.num_nodes();
-            match self.edges {
+            match self.scope {
                 Edges::Sparse => (nodes, graph.num_edges()),
                 Edges::Full => (nodes, FullView::count(nodes)),
             }
         };
-        let largest = self.graphs_of(Part::Train).into_iter().map(size).max_by_key(|(_, edges)| *edges);
-        let (nodes, edges) = largest.filter(|_| !on_card).unwrap_or_default();
+        let largest = self.graphs_of(Split::Train).into_iter().map(size).max_by_key(|(_, edges)| *edges);
+        let (nodes, edges) = largest.filter(|_| !on_gpu).unwrap_or_default();
         ensure_memory(&self.network, nodes, edges)
     }
 }
 
-fn too_large(network: &Network, (nodes, edges): (usize, usize), needed: f64, memory: f64) -> TrainError {
-    let [needed, memory] = [needed, memory].map(gigabytes);
+fn too_large(network: &Network, (nodes, edges): (usize, usize), needed: f64, available: f64) -> TooLarge {
     let inputs = [&network.node, &network.edge].into_iter();
     let values = inputs.flat_map(|input| input.categorical.iter().chain(&input.multi_hot)).chain(&network.head);
-    let hint = match values.copied().max() {
-        Some(most) if most > Info::MOST_COUNTED => {
-            format!(
-                "; there are {most} categories or classes: whole numbers are some, with a decimal point they are numbers"
-            )
-        }
-        _ => String::new(),
-    };
-    TrainError::Memory(format!(
-        "training takes at least {needed} of memory ({} parameters, {nodes} nodes and {edges} edges in the largest graph), \
-         there are {memory}{hint}",
-        gt_nn::Parameters::new(network).count()
-    ))
+    let ids = values.copied().max().filter(|&most| most > Info::MOST_COUNTED);
+    TooLarge { needed, available, parameters: gt_nn::Parameters::new(network).count(), nodes, edges, ids }
 }
 
 /// Bytes, as people read them.
@@ -68,7 +82,7 @@ pub fn gigabytes(bytes: f64) -> String {
     format!("{:.digits$} GB", bytes / 1e9)
 }
 
-/// Bytes that this process may use, the machine's or what a container or a batch system leaves of them, as Linux tells them.
+/// Bytes that this process may use, the machine's or what a container or a batch system leaves of them, as Linux reports them.
 pub fn memory() -> Option<f64> {
     let groups = read_to_string("/proc/self/cgroup").unwrap_or_default();
     let limits = limit_files(&groups).into_iter().filter_map(|file| read_to_string(file).ok());
@@ -82,7 +96,7 @@ fn least(machine: &str, limits: impl Iterator<Item = String>) -> Option<f64> {
     Some(limits.filter_map(|text| text.trim().parse().ok()).fold(all, f64::min))
 }
 
-/// Where the limits of control groups (`NUMBER:CONTROLLERS:PATH` each, version 2 without controllers) and of all groups around them are told.
+/// Where the limits of control groups (`NUMBER:CONTROLLERS:PATH` each, version 2 without controllers) and of all groups around them are stored.
 fn limit_files(groups: &str) -> Vec<PathBuf> {
     let files = |line: &str| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;

@@ -1,9 +1,10 @@
-//! What a run tells: of every epoch while it goes on, and of itself when it has ended.
+//! What a run reports: every epoch, and what it ended with.
 
+use gt_graph::Split;
+use gt_nn::backend::PassOutputs;
 use serde::{Deserialize, Serialize};
 
-use crate::evaluate::{Collected, Scores};
-use crate::task::Part;
+use crate::evaluate::Scores;
 
 /// One epoch, as `metrics.jsonl` has it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -12,11 +13,11 @@ pub struct EpochRecord {
     pub epoch: usize,
     /// Learning rate.
     pub lr: f64,
-    /// Training part, as the steps saw it.
+    /// Training split, as the steps saw it.
     pub train: Scores,
-    /// Validation part.
+    /// Validation split.
     pub val: Scores,
-    /// Test part, where there is one.
+    /// Test split, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<Scores>,
     /// Seconds of the steps.
@@ -40,7 +41,7 @@ pub enum Stop {
     Hours,
     /// No better validation loss for too long.
     EarlyStop,
-    /// It was told to; it can be resumed.
+    /// The user interrupted it; it can be resumed.
     Interrupted,
 }
 
@@ -62,12 +63,12 @@ impl Stop {
 pub struct Best {
     /// From 1.
     pub epoch: usize,
-    /// Training part, evaluated after training.
+    /// Training split, evaluated after training.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub train: Option<Scores>,
-    /// Validation part.
+    /// Validation split.
     pub val: Scores,
-    /// Test part.
+    /// Test split.
     pub test: Option<Scores>,
 }
 
@@ -80,21 +81,21 @@ pub struct Outcome {
     pub epochs: usize,
     /// Seconds in all sittings.
     pub seconds: f64,
-    /// The last model on all parts, evaluated after training.
-    pub last: Vec<(Part, Scores)>,
+    /// The last model on all splits, evaluated after training.
+    pub last: Vec<(Split, Scores)>,
     /// The model with the best validation loss.
     pub best: Option<Best>,
     /// SHA-256 of the last weights.
     pub weights: String,
-    /// The card that computed, if one did.
-    pub card: Option<String>,
-    /// What the last model, or that of the last whole epoch of an interrupted sitting, predicts for the part that is reported.
-    pub(crate) predictions: Option<(Part, Collected)>,
+    /// The GPU that computed, or the CPU's instruction set.
+    pub device: String,
+    /// What the last model, or that of the last whole epoch of an interrupted sitting, predicts for the split that is reported.
+    pub(crate) predictions: Option<(Split, PassOutputs)>,
 }
 
-/// Told what happens.
+/// Hears what happens during a training.
 pub trait Observer {
-    /// An epoch begins, or goes on.
+    /// An epoch begins, or resumes.
     fn begin(&mut self, _epoch: usize, _lr: f64) {}
     /// A batch is done.
     fn batch(&mut self, _epoch: usize, _done: usize, _all: usize, _loss: f64) {}
@@ -104,5 +105,5 @@ pub trait Observer {
     fn note(&mut self, _text: &str) {}
 }
 
-/// Nobody.
+/// Ignores everything.
 impl Observer for () {}

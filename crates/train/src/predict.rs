@@ -1,161 +1,306 @@
-//! Predictions of a trained model, as columns that line up with the graphs, nodes or edges that it was asked about.
+//! Predictions and embeddings for a file of any size: chunks of graphs are read, computed and written one after the other.
+//!
+//! Rows line up with the graphs, nodes or edges of the file. A graph that the model cannot take has rows too, with empty cells
+//! and the reason; one of which not even the size is known has a single row.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use gt_data::Records;
-use gt_graph::{GraphBatch, Level};
-use gt_models::ModelHeader;
-use gt_models::config::TaskName;
+use gt_data::{Chunk, DataError, EncodingKind, Expected, GraphReader, Labels, RecordWriter, Records, Rejected};
+use gt_graph::{GraphStore, Layout, Level};
+use gt_models::config::Encoding;
+use gt_models::{Model, Predictions, add_encodings, sigmoid};
 use gt_nn::Loss;
-use gt_nn::cpu::Engine;
-use gt_nn::cuda::{CudaDevice, Precision};
+use gt_nn::backend::Device;
 
-use crate::card;
 use crate::error::{Result, TrainError};
-use crate::inputs::{Inputs, schema_of};
-use crate::links::{ends, score_pairs};
-use crate::metrics::largest;
-use crate::task::unscale;
 
-/// Predictions for graphs, their nodes or their edges (in the order of the data's edge list), a row each:
-///
-/// | targets | columns |
-/// |---|---|
-/// | real numbers | one per target, with its name |
-/// | one class | the most likely class under the target's name, and `NAME_p0`, `NAME_p1`, … for the classes' probabilities |
-/// | several yes/no labels | `NAME_p1`, the probability, for each |
-/// | links | `link_p1`, the probability that the ends of each edge are joined; all edges carry messages, the one in question too |
-///
-/// Before them stand `graph` and, for nodes, `node` or, for edges, `source` and `target`; after them `reason`. A target that bears one of these names is called
-/// `predicted_NAME`. Graphs that turn out to be unusable are noted in `inputs`.
-///
-/// # Errors
-/// If a batch cannot be assembled.
-pub fn predict(engine: &mut Engine<f32>, header: &ModelHeader, inputs: &mut Inputs) -> Result<Records> {
-    let width = engine.network().outputs();
-    let outputs = match is_about_links(header) {
-        true => link_outputs(engine, header, inputs)?,
-        false => {
-            let level = header.data.target.level;
-            target_outputs(level, width, inputs, |batch| engine.predict(batch, inputs.edges()))?
-        }
-    };
-    records(header, inputs, outputs, width)
+/// Why there is no result where the model gives an infinite one or NaN.
+pub(crate) const NOT_FINITE: &str = "the model's result is not a finite number";
+
+/// What to compute for every graph of a file.
+#[derive(Clone, Debug)]
+pub enum Query {
+    /// Predictions, on a device:
+    ///
+    /// | targets | columns |
+    /// |---|---|
+    /// | real numbers | one per target, with its name |
+    /// | one class | the most likely class under the target's name, and `NAME_p0`, `NAME_p1`, … for the classes' probabilities |
+    /// | several yes/no labels | `NAME_p1`, the probability, for each |
+    /// | links | `link_p1`, the probability that the ends of each edge are joined; all edges carry messages, the scored one too |
+    ///
+    /// Before them stand `graph` and, for nodes, `node` or, for edges, `source` and `target`; after them `reason`. A target that
+    /// bears one of these names is called `predicted_NAME`.
+    Predictions(Device),
+    /// Embeddings of nodes or of graphs: `graph`, for nodes `node`, then `e0`, `e1`, …, and `reason`.
+    Embeddings(Level),
 }
 
-/// The same on a card, row by row. `cache` is a folder for compiled kernels.
+/// What to do at a graph that the model cannot take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnError {
+    /// Write empty cells and the reason, and continue.
+    Note,
+    /// Stop, and write nothing.
+    Stop,
+}
+
+/// Every `of`-th chunk of a file, from number `index` on: the work of one job of a job array.
+///
+/// The outputs of all shards, chunk by chunk in turn, are the output of the whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// From 0.
+    pub index: usize,
+    /// How many shards there are.
+    pub of: usize,
+}
+
+impl Shard {
+    /// The whole file.
+    pub const WHOLE: Self = Self { index: 0, of: 1 };
+
+    fn takes(self, chunk: usize) -> bool {
+        chunk % self.of == self.index
+    }
+}
+
+/// What a prediction or embedding of a file came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueryReport {
+    /// Rows written.
+    pub rows: u64,
+    /// Graphs of the file, or of the shard.
+    pub graphs: usize,
+    /// Graphs without a result.
+    pub unusable: usize,
+    /// Number and reason of the first few of them.
+    pub reasons: Vec<(usize, String)>,
+}
+
+impl QueryReport {
+    /// Reasons that are kept; the file has all.
+    const KEPT: usize = 10;
+
+    fn note(&mut self, graph: usize, reason: String) {
+        self.unusable += 1;
+        if self.reasons.len() < Self::KEPT {
+            self.reasons.push((graph, reason));
+        }
+    }
+}
+
+/// How a file is read for a model.
+pub fn expected(model: &Model, labels: Labels) -> Expected<'_> {
+    let encoding = match model.config.model.encoding {
+        Encoding::None => None,
+        Encoding::Laplacian => Some(EncodingKind::Laplacian),
+        Encoding::RandomWalk => Some(EncodingKind::RandomWalk),
+        Encoding::Wl => Some(EncodingKind::WeisfeilerLehman),
+    };
+    Expected { schema: &model.schema, encoding, labels }
+}
+
+/// Computes a result for every graph of a file and writes them, row by row, in the order of the file.
+///
+/// Memory is bounded by a chunk and by the largest graph. The output is complete or not there.
+///
+/// ```no_run
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use graph_transformer_train::{OnError, Query, Shard, query};
+/// use gt_models::Model;
+/// use gt_nn::backend::Device;
+///
+/// let model = Model::open("runs/mine/model.safetensors")?;
+/// let query_all = Query::Predictions(Device::Cpu);
+/// let report = query(&model, "new.jsonl".as_ref(), "out.csv".as_ref(), &query_all, OnError::Note, Shard::WHOLE)?;
+/// println!("{} rows", report.rows);
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
-/// If the model is one that only the processor can run, links among them, or the card fails ([`TrainError::Device`]); or as on the processor.
-pub fn predict_on(
-    device: &CudaDevice,
-    precision: Precision,
-    cache: Option<&Path>,
-    engine: &Engine<f32>,
-    header: &ModelHeader,
-    inputs: &mut Inputs,
-) -> Result<Records> {
-    if is_about_links(header) {
-        return Err(TrainError::links_on_card());
+/// If the file as a whole cannot be read for the model, none of its graphs can be used, the device fails, or the output cannot be
+/// written. With [`OnError::Stop`] also if one graph cannot be used.
+pub fn query(
+    model: &Model,
+    data: &Path,
+    out: &Path,
+    query: &Query,
+    on_error: OnError,
+    shard: Shard,
+) -> Result<QueryReport> {
+    let mut writer = RecordWriter::create(out)?;
+    let mut report = QueryReport::default();
+    let (mut all, mut usable) = (0, 0);
+    for (number, chunk) in GraphReader::open(data, &expected(model, Labels::Ignore))?.enumerate() {
+        let chunk = chunk?;
+        all += chunk.results.len();
+        usable += chunk.graphs.len();
+        if !shard.takes(number) {
+            continue;
+        }
+        let answer = Answer::new(model, chunk, query)?;
+        for graph in 0..answer.graphs() {
+            let Some(reason) = answer.reason(graph) else { continue };
+            let number = answer.first + graph;
+            if on_error == OnError::Stop {
+                return Err(TrainError::Unusable { path: data.into(), what: "graph", number, reason });
+            }
+            report.note(number, reason);
+        }
+        report.graphs += answer.graphs();
+        writer.write(&answer.records(model, query)?)?;
     }
-    let (level, width) = (header.data.target.level, engine.network().outputs());
-    let computed = card::outputs(device, precision, cache, engine, header, inputs)?;
-    let mut left = &computed[..];
-    let outputs = target_outputs(level, width, inputs, |batch| {
-        let rows = match level {
-            Level::Graph => batch.num_graphs(),
-            Level::Node => batch.num_nodes(),
-            Level::Edge => batch.num_edges(),
+    if usable == 0 {
+        let (first, reason) = report.reasons.into_iter().next().unwrap_or_default();
+        return Err(TrainError::NothingUsable { path: data.into(), graphs: all, first, reason });
+    }
+    if report.graphs == 0 {
+        writer.write(&Answer::empty(model, query)?.records(model, query)?)?;
+    }
+    report.rows = writer.commit()?;
+    Ok(report)
+}
+
+/// The results of a chunk.
+struct Answer {
+    first: usize,
+    store: GraphStore,
+    results: Vec<Result<usize, Rejected>>,
+    /// Graphs of the chunk whose result is infinite or NaN.
+    not_finite: BTreeSet<usize>,
+    values: Predictions,
+}
+
+/// A row of the output: the graph it belongs to, counted in the chunk, and its position within the graph, if that is known.
+type Row = (usize, Option<usize>);
+
+impl Answer {
+    fn new(model: &Model, chunk: Chunk, query: &Query) -> Result<Self> {
+        let Chunk { first, graphs: mut store, results } = chunk;
+        add_encodings(&mut store, &model.config.model)?;
+        let values = match query {
+            Query::Predictions(device) => model.predict_on(device, &store)?,
+            Query::Embeddings(level) => model.embed(&store, *level)?,
         };
-        let (own, others) = left.split_at(rows * width);
-        left = others;
-        own.to_vec()
-    })?;
-    records(header, inputs, outputs, width)
-}
+        let finite = |stored: usize| values.are_finite(store.row_range(values.level, stored));
+        let not_finite = results.iter().enumerate().filter(|(_, result)| result.as_ref().is_ok_and(|at| !finite(*at)));
+        let not_finite = not_finite.map(|(graph, _)| graph).collect();
+        Ok(Self { first, store, results, not_finite, values })
+    }
 
-fn is_about_links(header: &ModelHeader) -> bool {
-    header.config.data.task == TaskName::Links
-}
+    /// An answer for no graph, which has the columns all the same.
+    fn empty(model: &Model, query: &Query) -> Result<Self> {
+        let store = GraphStore::new(Layout { target: None, ..model.schema.layout() });
+        Self::new(model, Chunk { first: 0, graphs: store, results: Vec::new() }, query)
+    }
 
-/// The table of outputs for all rows, `[rows, width]`.
-fn records(header: &ModelHeader, inputs: &mut Inputs, mut outputs: Vec<f32>, width: usize) -> Result<Records> {
-    let level = header.data.target.level;
-    unscale(&header.scaling, &mut outputs);
-    inputs.check_results(level, &outputs, width);
-    let rows = inputs.rows(level);
-    let mut records = inputs.index(level, &rows);
-    let places = inputs.places(&rows);
-    let numbers = |of: &dyn Fn(&[f32]) -> f32| -> Vec<f32> {
-        let row = |place: &Option<usize>| place.map_or(f32::NAN, |row| of(&outputs[row * width..(row + 1) * width]));
-        places.iter().map(row).collect()
-    };
-    let schema = schema_of(header);
-    let names: Vec<String> = match is_about_links(header) {
-        true => vec!["link".into()],
-        false => schema.target.iter().flat_map(|t| &t.columns).map(|t| free_name(&t.name)).collect(),
-    };
-    match header.config.loss(&header.data)? {
-        Loss::CrossEntropy { .. } => {
-            let class = |row: usize| largest(&outputs[row * width..(row + 1) * width]);
-            records.integers(&names[0], places.iter().map(|place| place.map(class)));
-            for class in 0..width {
-                records.reals(&format!("{}_p{class}", names[0]), numbers(&|logits| probability(logits, class)));
-            }
-        }
-        Loss::Bce => {
-            for (at, name) in names.iter().enumerate() {
-                records.reals(&format!("{name}_p1"), numbers(&|outputs| sigmoid(outputs[at])));
-            }
-        }
-        Loss::L1 | Loss::Mse => {
-            names.iter().enumerate().for_each(|(at, name)| records.reals(name, numbers(&|outputs| outputs[at])));
+    fn graphs(&self) -> usize {
+        self.results.len()
+    }
+
+    /// Why a graph has no result.
+    fn reason(&self, graph: usize) -> Option<String> {
+        match &self.results[graph] {
+            Err(rejected) => Some(rejected.reason.to_string()),
+            Ok(_) => self.not_finite.contains(&graph).then(|| NOT_FINITE.to_owned()),
         }
     }
-    records.texts("reason", inputs.reasons(&rows));
-    Ok(records)
-}
 
-/// Outputs for all rows of a level, `[rows, width]`, from those of each batch; NaN for unusable graphs.
-fn target_outputs(
-    level: Level,
-    width: usize,
-    inputs: &Inputs,
-    mut outputs_of: impl FnMut(&GraphBatch) -> Vec<f32>,
-) -> Result<Vec<f32>> {
-    let graphs = inputs.graphs();
-    let mut all = vec![f32::NAN; graphs.rows(level) * width];
-    inputs.for_each(|batch| {
-        let outputs = outputs_of(batch);
-        let mut rows = outputs.chunks_exact(width);
-        for (position, &graph) in batch.graph_ids().iter().enumerate() {
-            let first = graphs.row_range(level, graph).start;
-            let count = graphs.row_range(level, graph).len();
-            let edges = batch.edges_of(position);
-            for at in 0..count {
-                // Edges of a batch lie in in-order.
-                let place = match level {
-                    Level::Edge => batch.in_to_list()[edges.start + at] as usize - edges.start,
-                    _ => at,
-                };
-                let row = rows.next().expect("an output for every row");
-                all[(first + place) * width..(first + place + 1) * width].copy_from_slice(row);
+    /// Rows of a graph.
+    fn rows_of(&self, graph: usize) -> Vec<Row> {
+        let level = self.values.level;
+        let count = match &self.results[graph] {
+            Ok(stored) => self.store.row_range(level, *stored).len(),
+            // A graph of unknown size has one row, for its reason.
+            Err(Rejected { nodes, edges, .. }) => match level.rows(*nodes, edges.len()) {
+                0 => return vec![(graph, None)],
+                count => count,
+            },
+        };
+        (0..count).map(|row| (graph, Some(row))).collect()
+    }
+
+    /// The position of a row among the values, where it has a result.
+    fn place(&self, (graph, row): Row) -> Option<usize> {
+        let stored = *self.results[graph].as_ref().ok()?;
+        let place = self.store.row_range(self.values.level, stored).start + row?;
+        (!self.not_finite.contains(&graph)).then_some(place)
+    }
+
+    /// Source and target of an edge.
+    fn ends(&self, (graph, row): Row) -> Option<(u32, u32)> {
+        match &self.results[graph] {
+            Ok(stored) => {
+                let (view, at) = (self.store.graph(*stored), row?);
+                Some((view.src()[at], view.dst()[at]))
+            }
+            Err(Rejected { edges, .. }) => edges.get(row?).copied(),
+        }
+    }
+
+    fn records(&self, model: &Model, query: &Query) -> Result<Records> {
+        let rows: Vec<Row> = (0..self.graphs()).flat_map(|graph| self.rows_of(graph)).collect();
+        let mut records = Records::default();
+        records.integers("graph", rows.iter().map(|(graph, _)| Some(self.first + graph)));
+        match self.values.level {
+            Level::Graph => {}
+            Level::Node => records.integers("node", rows.iter().map(|(_, row)| *row)),
+            Level::Edge => {
+                records.integers("source", rows.iter().map(|&row| Some(self.ends(row)?.0 as usize)));
+                records.integers("target", rows.iter().map(|&row| Some(self.ends(row)?.1 as usize)));
             }
         }
-    })?;
-    Ok(all)
-}
-
-/// Logits of a link model for all edges, in the order of their lists; NaN for unusable graphs.
-fn link_outputs(engine: &mut Engine<f32>, header: &ModelHeader, inputs: &Inputs) -> Result<Vec<f32>> {
-    let graphs = inputs.graphs();
-    let mut all = vec![f32::NAN; graphs.rows(Level::Edge)];
-    for graph in inputs.usable() {
-        let pairs: Vec<(u32, u32)> = ends(graphs.graph(graph)).collect();
-        let logits = score_pairs(engine, &header.config, graphs, graph, &pairs)?;
-        all[graphs.edge_range(graph)].copy_from_slice(&logits);
+        let places: Vec<Option<usize>> = rows.iter().map(|&row| self.place(row)).collect();
+        match query {
+            Query::Predictions(_) => self.add_predictions(model, &places, &mut records)?,
+            Query::Embeddings(_) => {
+                for channel in 0..self.values.width {
+                    records.reals(&format!("e{channel}"), self.numbers(&places, |row| row[channel]));
+                }
+            }
+        }
+        let reasons: Vec<Option<String>> = (0..self.graphs()).map(|graph| self.reason(graph)).collect();
+        records.texts("reason", rows.iter().map(|(graph, _)| reasons[*graph].as_deref()));
+        Ok(records)
     }
-    Ok(all)
+
+    /// A number of every row; NaN where there is no result.
+    fn numbers<'a>(
+        &'a self,
+        places: &'a [Option<usize>],
+        of: impl Fn(&[f32]) -> f32 + 'a,
+    ) -> impl Iterator<Item = f32> + 'a {
+        places.iter().map(move |place| place.map_or(f32::NAN, |row| of(self.values.row(row))))
+    }
+
+    fn add_predictions(&self, model: &Model, places: &[Option<usize>], records: &mut Records) -> Result<()> {
+        let target = model.target()?;
+        let names: Vec<String> = target.columns.iter().map(|column| free_name(&column.name)).collect();
+        match model.loss()? {
+            Loss::CrossEntropy { .. } => {
+                let name = &names[0];
+                records.integers(name, places.iter().map(|place| place.map(|row| self.values.class(row))));
+                for class in 0..self.values.width {
+                    let probability = |place: &Option<usize>| place.map_or(f32::NAN, |row| self.values.probability(row, class));
+                    records.reals(&format!("{name}_p{class}"), places.iter().map(probability));
+                }
+            }
+            Loss::Bce => {
+                for (at, name) in names.iter().enumerate() {
+                    records.reals(&format!("{name}_p1"), self.numbers(places, move |row| sigmoid(row[at])));
+                }
+            }
+            Loss::L1 | Loss::Mse => {
+                for (at, name) in names.iter().enumerate() {
+                    records.reals(name, self.numbers(places, move |row| row[at]));
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A target's name, unless a column of the index has it.
@@ -166,14 +311,56 @@ fn free_name(name: &str) -> String {
     }
 }
 
-/// The probability of yes.
-pub(crate) fn sigmoid(logit: f32) -> f32 {
-    (1.0 / (1.0 + f64::from(-logit).exp())) as f32
+/// All graphs of a file in memory, for queries that name single graphs.
+#[derive(Debug)]
+pub struct QueryGraphs {
+    store: GraphStore,
+    results: Vec<Result<usize, Rejected>>,
 }
 
-/// Softmax.
-fn probability(logits: &[f32], class: usize) -> f32 {
-    let most = f64::from(logits[largest(logits)]);
-    let share = |logit: f32| (f64::from(logit) - most).exp();
-    (share(logits[class]) / logits.iter().map(|&logit| share(logit)).sum::<f64>()) as f32
+impl QueryGraphs {
+    /// Reads a file for a model, and adds the encoding that the model reads.
+    ///
+    /// # Errors
+    /// If the file as a whole cannot be read for the model.
+    pub fn read(path: &Path, model: &Model) -> Result<Self> {
+        let expected = expected(model, Labels::Ignore);
+        let mut chunks = GraphReader::open(path, &expected)?;
+        let Some(first) = chunks.next().transpose()? else { return Err(DataError::empty(path).into()) };
+        let Chunk { graphs: mut store, mut results, .. } = first;
+        for chunk in chunks {
+            let chunk = chunk?;
+            let before = store.len();
+            store.append(&chunk.graphs)?;
+            results.extend(chunk.results.into_iter().map(|result| result.map(|at| before + at)));
+        }
+        add_encodings(&mut store, &model.config.model)?;
+        Ok(Self { store, results })
+    }
+
+    /// The usable graphs, with their encodings.
+    pub fn store(&self) -> &GraphStore {
+        &self.store
+    }
+
+    /// Number of graphs of the file.
+    pub fn len(&self) -> usize {
+        self.results.len()
+    }
+
+    /// True when the file has no graph.
+    pub fn is_empty(&self) -> bool {
+        self.results.is_empty()
+    }
+
+    /// Position of a graph of the file among the usable graphs.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    ///
+    /// # Panics
+    /// If the file has no such graph.
+    pub fn position(&self, graph: usize) -> Result<usize, &Rejected> {
+        self.results[graph].as_ref().copied()
+    }
 }

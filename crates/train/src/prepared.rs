@@ -1,54 +1,30 @@
-//! A data set, made ready for a configuration: shapes checked, parts chosen, encodings computed, targets scaled.
+//! A data set, made ready for a network: columns checked, splits chosen, encodings computed, targets scaled.
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
 use std::path::Path;
 
 use gt_data::{Dataset, PartInfo, Parts, SplitBy, SplitPlan, Splits, make_split, usual_level};
-use gt_graph::Schema;
-use gt_graph::{GraphStore, Level, TargetKind};
-use gt_models::config::{Columns, DataShape, Graph, TargetShape, TaskName};
-use gt_models::{Config, ModelHeader};
+use gt_graph::{GraphBatch, GraphError, GraphStore, Level, MISSING_CLASS, Schema, Split, TargetKind, TargetRows, TargetSchema};
+use gt_models::config::TaskName;
+use gt_models::{Config, Model, scope_of};
+use gt_nn::backend::{DataSource, Labels, PassPlan, PreparedBatch, labels_by_batches};
 use gt_nn::cpu::Edges;
-use gt_nn::{Loss, Network};
+use gt_nn::{Loss, Network, Weights};
 use sha2::{Digest, Sha256};
 
 use crate::encodings::ensure_encodings;
-use crate::error::{Result, TrainError};
+use crate::error::{DataProblem, Result};
 use crate::links::Links;
 use crate::metrics::Metric;
+use crate::pass::pair_stream;
 
-/// A part of the data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// What parameters are fitted to.
-    Train,
-    /// What the learning rate and the best model are chosen by.
-    Val,
-    /// What is reported.
-    Test,
-}
-
-impl Part {
-    /// All three.
-    pub const ALL: [Part; 3] = [Part::Train, Part::Val, Part::Test];
-
-    /// The name in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Part::Train => "train",
-            Part::Val => "val",
-            Part::Test => "test",
-        }
-    }
-}
-
-/// A data set and what a network makes of it.
+/// Graphs with encodings and labels, and the network that learns from them or is scored on them.
+///
+/// Backends take their batches from here: [`Prepared`] is a [`DataSource`].
 #[derive(Clone, Debug)]
-pub struct Task {
-    /// Names and vocabularies.
+pub struct Prepared {
+    /// Names and vocabularies of the columns; without targets where links are predicted.
     pub schema: Schema,
-    /// The shape that the network is built for.
-    pub shape: DataShape,
     /// The network.
     pub network: Network,
     /// What is minimised.
@@ -56,107 +32,92 @@ pub struct Task {
     /// What is reported.
     pub metric: Metric,
     /// Which edges attention follows.
-    pub edges: Edges,
+    pub scope: Edges,
     /// The graphs, with their encodings.
     pub graphs: GraphStore,
-    /// Mean and deviation of each target in the training part; empty where targets stay as they are.
+    /// Mean and deviation of each target in the training split; empty where targets stay as they are.
     pub scaling: Vec<(f64, f64)>,
     /// What is predicted instead of targets, if so.
     pub links: Option<Links>,
-    split: Splits,
-    /// Hash of everything that a data file holds, by which a run that goes on knows its data; empty where nothing is trained.
+    splits: Splits,
+    /// Hash of everything that a data file holds, by which a resumed run recognises its data; empty where nothing is trained.
     pub(crate) fingerprint: String,
 }
 
-/// What a network has to know of a schema.
-///
-/// # Errors
-/// If the data has no targets.
-pub fn shape_of(schema: &Schema) -> Result<DataShape> {
-    let target = schema
-        .target
-        .as_ref()
-        .ok_or_else(|| TrainError::Data("it has no targets; they are what stands under `y`".into()))?;
-    let columns = target.columns.iter().map(|column| column.classes).collect();
-    Ok(with_target(schema, TargetShape { level: target.level, kind: target.kind, columns }))
-}
-
-/// The shape where something else than the schema's targets may be predicted.
-fn with_target(schema: &Schema, target: TargetShape) -> DataShape {
-    let columns = |features: &gt_graph::FeatureSchema| Columns {
-        categorical: features.vocabulary_sizes(),
-        continuous: features.continuous.len(),
-        multi_hot: features.multi_hot.as_ref().map(|words| words.size),
-    };
-    DataShape { node: columns(&schema.node), edge: columns(&schema.edge), target }
-}
-
-/// The shape of what a configuration predicts.
-fn shape_for(schema: &Schema, config: &Config) -> Result<DataShape> {
-    match config.data.task {
-        TaskName::Targets => shape_of(schema),
-        TaskName::Links => Ok(with_target(schema, TargetShape::link())),
-    }
-}
-
-impl Task {
-    /// Makes a data set ready. Encodings are looked up in, and added to, a file beside `cache`, if one is given.
+impl Prepared {
+    /// Makes a data set ready for training. Encodings are looked up in, and added to, a file next to `cache`, if one is given.
     ///
     /// # Errors
-    /// If data and configuration do not fit, or a part has no labels.
-    pub fn new(dataset: &Dataset, config: &Config, cache: Option<&Path>) -> Result<Self> {
-        let mut task = Self::build(dataset, config, shape_for(dataset.schema(), config)?, cache)?;
-        for part in [Part::Train, Part::Val] {
-            task.ensure_labels(part)?;
+    /// If data and configuration do not fit, or the training or validation split has no labels.
+    pub fn for_training(dataset: Dataset, config: &Config, cache: Option<&Path>) -> Result<Self> {
+        let fingerprint = fingerprint(&dataset);
+        let schema = dataset.schema().clone();
+        let mut prepared = Self { fingerprint, ..Self::build(dataset, config, schema, cache)? };
+        for split in [Split::Train, Split::Val] {
+            prepared.ensure_labels(split)?;
         }
-        if config.data.standardize && task.shape.target.kind == TargetKind::Float {
-            task.scaling = task.target_scaling();
+        if config.data.standardize && prepared.target().kind == TargetKind::Float {
+            prepared.scaling = prepared.target_scaling();
         }
-        task.fingerprint = fingerprint(dataset);
-        Ok(task)
+        Ok(prepared)
     }
 
-    /// Makes a data set ready for a model that is trained already.
+    /// Makes a data set ready to score a model on it. The data set must have been read for the model's schema.
     ///
     /// # Errors
-    /// If its columns are not those that the model was trained on, or values lie beyond the model's vocabularies.
-    pub fn for_model(dataset: &Dataset, header: &ModelHeader, cache: Option<&Path>) -> Result<Self> {
-        check_fit(dataset, header)?;
-        let mut task = Self::build(dataset, &header.config, header.data.clone(), cache)?;
-        task.scaling.clone_from(&header.scaling);
-        Ok(task)
+    /// If its columns are not those of the model, or values lie beyond the model's vocabularies.
+    pub fn for_model(dataset: Dataset, model: &Model, cache: Option<&Path>) -> Result<Self> {
+        model.check(dataset.graphs())?;
+        let prepared = Self::build(dataset, &model.config, model.schema.clone(), cache)?;
+        Ok(Self { scaling: model.scaling.clone(), ..prepared })
     }
 
-    fn build(dataset: &Dataset, config: &Config, shape: DataShape, cache: Option<&Path>) -> Result<Self> {
-        let mut schema = dataset.schema().clone();
-        let loss = config.loss(&shape)?;
-        let (mut graphs, split, links) = match config.data.task {
+    fn build(dataset: Dataset, config: &Config, mut schema: Schema, cache: Option<&Path>) -> Result<Self> {
+        let loss = config.loss(&schema)?;
+        let (mut graphs, splits, links) = match config.data.task {
             TaskName::Targets => {
-                let split = match dataset.split() {
-                    Some(split) => split.clone(),
-                    None => new_split(dataset, config, usual_level(dataset))?,
+                let splits = match dataset.split() {
+                    Some(splits) => splits.clone(),
+                    None => draw_split(&dataset, config, usual_level(&dataset))?,
                 };
-                let (divided, target) = (split.level, shape.target.level);
-                if divided != Level::Graph && divided != target {
-                    return Err(TrainError::Data(format!(
-                        "its split divides {divided}s, its targets belong to {target}s; `gt data split --level` makes another one"
-                    )));
+                let (divided, targets) = (splits.level, config.target(&schema)?.level);
+                if divided != Level::Graph && divided != targets {
+                    return Err(DataProblem::SplitLevel { divided, targets }.into());
                 }
-                (dataset.graphs().clone(), split, None)
+                (dataset.into_graphs(), splits, None)
             }
             TaskName::Links => {
                 schema.target = None;
-                let (links, graphs) = Links::new(dataset, config)?;
+                let (links, graphs) = Links::new(&dataset, config)?;
                 (graphs, Splits::new(Level::Graph), Some(links))
             }
         };
-        ensure_encodings(&mut graphs, config, cache)?;
+        ensure_encodings(&mut graphs, &config.model, cache)?;
         let mut decided = config.clone();
         decided.links.directed = links.as_ref().map(Links::directed).or(config.links.directed);
-        let network = decided.network(&shape)?;
-        let edges = edges_of(config);
+        let network = decided.network(&schema)?;
         let (metric, scaling, fingerprint) = (Metric::of(loss), Vec::new(), String::new());
-        Ok(Self { schema, shape, network, loss, metric, edges, graphs, scaling, links, split, fingerprint })
+        Ok(Self { schema, network, loss, metric, scope: scope_of(config), graphs, scaling, links, splits, fingerprint })
+    }
+
+    /// A model of these weights, for this data.
+    pub(crate) fn model(&self, config: &Config, weights: Weights) -> Model {
+        let mut config = config.clone();
+        if let Some(links) = &self.links {
+            // What this data decided stays decided for other data.
+            config.links.directed = Some(links.directed());
+        }
+        Model { config, schema: self.schema.clone(), scaling: self.scaling.clone(), weights }
+    }
+
+    /// What is predicted.
+    pub fn target(&self) -> Cow<'_, TargetSchema> {
+        self.schema.target.as_ref().map_or_else(|| Cow::Owned(TargetSchema::link()), Cow::Borrowed)
+    }
+
+    /// What a prediction belongs to.
+    fn level(&self) -> Level {
+        self.network.reads.level()
     }
 
     /// Numbers per row that the network predicts.
@@ -164,47 +125,47 @@ impl Task {
         self.network.outputs()
     }
 
-    /// Graphs that hold rows of a part: all of them where nodes or edges are split.
-    pub fn graphs_of(&self, part: Part) -> Vec<usize> {
+    /// Graphs that hold rows of a split: all of them where nodes or edges are split.
+    pub fn graphs_of(&self, split: Split) -> Vec<usize> {
         if let Some(links) = &self.links {
-            return links.graphs_of(part, self.graphs.len());
+            return links.graphs_of(split, self.graphs.len());
         }
-        match self.split.level {
-            Level::Graph => self.split.rows(part.name()),
+        match self.splits.level {
+            Level::Graph => self.splits.rows(split.name()),
             _ => (0..self.graphs.len()).collect(),
         }
     }
 
-    /// Whether a row of the targets (counted over all graphs) belongs to a part; always, where whole graphs are split.
-    pub fn belongs(&self, part: Part, row: usize) -> bool {
-        !self.splits_rows() || self.split.name(row) == part.name()
+    /// Whether a row of the targets (counted over all graphs) belongs to a split; always, where whole graphs are split.
+    pub fn belongs(&self, split: Split, row: usize) -> bool {
+        !self.splits_rows() || self.splits.name(row) == split.name()
     }
 
-    /// What is divided into parts.
+    /// What is divided into splits.
     pub fn split_level(&self) -> Level {
-        self.split.level
+        self.splits.level
     }
 
     /// Whether rows of the targets are split, not whole graphs.
-    pub(crate) fn splits_rows(&self) -> bool {
-        self.split.level != Level::Graph && self.split.level == self.shape.target.level
+    fn splits_rows(&self) -> bool {
+        self.splits.level != Level::Graph && self.splits.level == self.level()
     }
 
-    /// Sizes and targets of each part, as they are trained on; of all graphs, without the held-out edges, where links are predicted.
+    /// Sizes and targets of each split, as they are trained on; of all graphs, without the held-out edges, where links are predicted.
     pub fn statistics(&self) -> Vec<(String, PartInfo)> {
-        let split = self.links.is_none().then_some(&self.split);
-        PartInfo::of_all(&self.graphs, &self.schema, split)
+        let splits = self.links.is_none().then_some(&self.splits);
+        PartInfo::of_all(&self.graphs, &self.schema, splits)
     }
 
-    /// Parts that nobody uses though their names are much like those of the three that are used (`Train`, `valid`), with their rows.
-    pub fn mistaken_parts(&self) -> Vec<(&str, usize)> {
-        let used = Part::ALL.map(Part::name);
+    /// Splits that are not used though their names are much like those of the three that are (`Train`, `valid`), with their rows.
+    pub fn mistaken_splits(&self) -> Vec<(&str, usize)> {
+        let used = Split::ALL.map(Split::name);
         let alike = |name: &str| {
             let plain = name.trim().to_lowercase();
             !used.contains(&name) && used.iter().any(|used| plain.starts_with(used))
         };
-        let names = self.split.names.iter().map(String::as_str).filter(|name| self.links.is_none() && alike(name));
-        names.map(|name| (name, self.split.rows(name).len())).collect()
+        let names = self.splits.names.iter().map(String::as_str).filter(|name| self.links.is_none() && alike(name));
+        names.map(|name| (name, self.splits.rows(name).len())).collect()
     }
 
     /// Nodes whose Weisfeiler–Lehman role lies beyond the model's vocabulary, and so shares the last one.
@@ -213,48 +174,45 @@ impl Task {
         self.network.node.roles.map_or(0, |size| roles.iter().filter(|&&role| role as usize >= size).count())
     }
 
-    /// Number of labels present in a part; of links, where those are predicted.
-    pub fn labels(&self, part: Part) -> usize {
+    /// Rows of the targets that belong to a split.
+    fn rows_of(&self, split: Split) -> impl Iterator<Item = usize> {
+        let graphs = self.graphs_of(split).into_iter();
+        graphs.flat_map(|graph| self.graphs.row_range(self.level(), graph)).filter(move |&row| self.belongs(split, row))
+    }
+
+    /// Number of labels in a split; of links, where those are predicted.
+    pub fn labels_in(&self, split: Split) -> usize {
         if let Some(links) = &self.links {
-            return links.count(part);
+            return links.count(split);
         }
         let Some(target) = self.graphs.target() else { return 0 };
-        let columns = self.shape.target.columns.len();
-        self.graphs_of(part)
-            .into_iter()
-            .flat_map(|graph| self.graphs.row_range(self.shape.target.level, graph))
-            .filter(|&row| self.belongs(part, row))
-            .flat_map(|row| row * columns..(row + 1) * columns)
-            .filter(|&at| target.get(at).is_some())
-            .count()
+        let columns = self.target().columns.len();
+        let values = self.rows_of(split).flat_map(|row| row * columns..(row + 1) * columns);
+        values.filter(|&at| target.get(at).is_some()).count()
     }
 
-    /// Refuses a part that has nothing to learn from or to be scored by; one that goes by another name (`valid`, `dev`) is the likely reason.
+    /// Refuses a split that has nothing to learn from or to be scored by.
     ///
     /// # Errors
-    /// If it has no labels, with the parts that there are.
-    pub fn ensure_labels(&self, part: Part) -> Result<()> {
-        if self.labels(part) > 0 {
+    /// If it has no labels, with the splits that there are.
+    pub fn ensure_labels(&self, split: Split) -> Result<()> {
+        if self.labels_in(split) > 0 {
             return Ok(());
         }
-        let (name, names) = (part.name(), &self.split.names);
-        Err(TrainError::Data(match self.links {
-            Some(_) => format!("its part `{name}` has no edges between different nodes"),
-            None if names.iter().any(|known| known == name) => format!("its part `{name}` has no labels"),
-            None => format!("it has no part `{name}`; its parts are `{}`", names.join("`, `")),
-        }))
+        let known = &self.splits.names;
+        Err(match self.links {
+            Some(_) => DataProblem::NoLinks(split),
+            None if known.iter().any(|known| known == split.name()) => DataProblem::NoLabels(split),
+            None => DataProblem::NoSplit { split, known: known.clone() },
+        }
+        .into())
     }
 
-    /// Mean and deviation of each column over the training part.
+    /// Mean and deviation of each column over the training split.
     fn target_scaling(&self) -> Vec<(f64, f64)> {
         let Some(target) = self.graphs.target() else { return Vec::new() };
-        let columns = self.shape.target.columns.len();
-        let rows: Vec<usize> = self
-            .graphs_of(Part::Train)
-            .into_iter()
-            .flat_map(|graph| self.graphs.row_range(self.shape.target.level, graph))
-            .filter(|&row| self.belongs(Part::Train, row))
-            .collect();
+        let columns = self.target().columns.len();
+        let rows: Vec<usize> = self.rows_of(Split::Train).collect();
         (0..columns)
             .map(|column| {
                 let values = || rows.iter().filter_map(|row| target.get(row * columns + column));
@@ -266,102 +224,78 @@ impl Task {
             .collect()
     }
 
-    /// Turns outputs on the training scale into those on the data's.
+    /// Turns outputs on the scale of training into those on the data's.
     pub fn unscale(&self, outputs: &mut [f32]) {
-        unscale(&self.scaling, outputs);
+        gt_models::unscale(&self.scaling, outputs);
     }
-}
 
-/// Compares a data set with what a model was trained on.
-///
-/// # Errors
-/// If its columns are others, values lie beyond the model's vocabularies, or its targets are of another kind.
-pub fn check_fit(dataset: &Dataset, header: &ModelHeader) -> Result<()> {
-    check_features(dataset.schema(), dataset.graphs(), header)?;
-    check_values(&shape_for(dataset.schema(), &header.config)?, &header.data)
-}
-
-/// Compares the columns of features with those of a model: as many of each kind, and in its order where they have the same names. Without rows there is nothing to compare.
-pub(crate) fn check_features(data: &Schema, graphs: &GraphStore, header: &ModelHeader) -> Result<()> {
-    let fail = |message: String| Err(TrainError::Data(message));
-    let trained: Option<Schema> = serde_json::from_value(header.schema.clone()).ok();
-    let named = |of: fn(&Schema) -> &gt_graph::FeatureSchema| trained.as_ref().map(of);
-    for (level, data, model, trained) in [
-        (Level::Node, &data.node, &header.data.node, named(|schema| &schema.node)),
-        (Level::Edge, &data.edge, &header.data.edge, named(|schema| &schema.edge)),
-    ] {
-        if graphs.rows(level) == 0 {
-            continue;
-        }
-        let kinds = [
-            ("categorical", data.categorical.len(), model.categorical.len()),
-            ("continuous", data.continuous.len(), model.continuous),
-            ("multi-hot", usize::from(data.multi_hot.is_some()), usize::from(model.multi_hot.is_some())),
-        ];
-        for (kind, found, expected) in kinds {
-            if found != expected {
-                return fail(format!("it has {found} {kind} {level} columns, the model was trained on {expected}"));
+    /// Labels of a split in a batch of these graphs; those of other splits are missing.
+    fn labels_of(&self, split: Split, graphs: &[usize], batch: &GraphBatch) -> Labels {
+        let columns = self.target().columns.len();
+        let Some(target) = batch.target() else { return Labels::Absent };
+        // Row numbers over all graphs, in the batch's order; only needed where rows are split.
+        let rows = if self.splits_rows() { self.row_numbers(graphs, batch) } else { Vec::new() };
+        let own = |at: usize| rows.is_empty() || self.belongs(split, rows[at / columns]);
+        match target {
+            TargetRows::Float(values) => {
+                let scaled = values.iter().enumerate().map(|(at, &value)| match self.scaling.get(at % columns) {
+                    _ if !own(at) => f32::NAN,
+                    Some((mean, deviation)) => ((f64::from(value) - mean) / deviation) as f32,
+                    None => value,
+                });
+                Labels::Float(scaled.collect())
             }
-        }
-        let (found, known): (Vec<&str>, Vec<&str>) =
-            (data.names().collect(), trained.iter().flat_map(|schema| schema.names()).collect());
-        if found != known && BTreeSet::from_iter(&found) == BTreeSet::from_iter(&known) {
-            let list = |names: &[&str]| names.join("`, `");
-            return fail(format!(
-                "its {level} columns are `{}`, the model was trained on `{}`: bring them into that order",
-                list(&found),
-                list(&known)
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// Compares the values of a data set with what a model knows: no vocabulary larger, targets of the same kind.
-fn check_values(data: &DataShape, model: &DataShape) -> Result<()> {
-    let fail = |message: String| Err(TrainError::Data(message));
-    for (what, data, model) in [("node", &data.node, &model.node), ("edge", &data.edge, &model.edge)] {
-        let sizes = data.categorical.iter().zip(&model.categorical).chain(data.multi_hot.iter().zip(&model.multi_hot));
-        for (column, (found, known)) in sizes.enumerate() {
-            if found > known {
-                let value = found - 1;
-                return fail(format!(
-                    "{what} column {column} holds the value {value}, the model knows 0 to {}",
-                    known - 1
-                ));
+            TargetRows::Class(values) => {
+                let kept = values.iter().enumerate().map(|(at, &value)| if own(at) { value } else { MISSING_CLASS });
+                Labels::Class(kept.collect())
             }
         }
     }
-    let (found, expected) = (&data.target, &model.target);
-    if (found.level, found.kind, found.columns.len()) != (expected.level, expected.kind, expected.columns.len()) {
-        return fail(format!(
-            "its targets are {} {} of {}s, the model predicts {} {} of {}s",
-            found.columns.len(),
-            found.kind.name(),
-            found.level,
-            expected.columns.len(),
-            expected.kind.name(),
-            expected.level
-        ));
-    }
-    match found.columns.iter().zip(&expected.columns).find(|(found, known)| found > known) {
-        Some((found, known)) => fail(format!("its targets have {found} classes, the model knows {known}")),
-        None => Ok(()),
-    }
-}
 
-/// Turns outputs on the training scale into those on the data's.
-pub fn unscale(scaling: &[(f64, f64)], outputs: &mut [f32]) {
-    if !scaling.is_empty() {
-        for row in outputs.chunks_exact_mut(scaling.len()) {
-            for (value, (mean, deviation)) in row.iter_mut().zip(scaling) {
-                *value = (f64::from(*value) * deviation + mean) as f32;
-            }
+    /// For each row of a batch's targets its number over all graphs.
+    fn row_numbers(&self, graphs: &[usize], batch: &GraphBatch) -> Vec<usize> {
+        let level = self.level();
+        if level != Level::Edge {
+            return graphs.iter().flat_map(|&graph| self.graphs.row_range(level, graph)).collect();
         }
+        // Edges of a batch lie in in-order.
+        (0..batch.num_graphs())
+            .flat_map(|position| {
+                let first = self.graphs.edge_range(graphs[position]).start;
+                let edges = batch.edges_of(position);
+                let start = edges.start;
+                edges.map(move |edge| first + batch.in_to_list()[edge] as usize - start)
+            })
+            .collect()
     }
 }
 
-/// SHA-256 of graphs, features, targets, split and encodings, as they came; what is computed from them is not in it, since another machine may round it differently.
+impl DataSource for Prepared {
+    fn graphs(&self) -> &GraphStore {
+        &self.graphs
+    }
+
+    fn scope(&self) -> Edges {
+        self.scope
+    }
+
+    fn labels(&self, split: Split) -> Result<Labels, GraphError> {
+        labels_by_batches(&self.graphs, |graphs, batch| self.labels_of(split, graphs, batch))
+    }
+
+    fn fill(&self, plan: &PassPlan, number: usize, batch: &mut PreparedBatch) -> Result<(), GraphError> {
+        let graphs = plan.order.batch(number);
+        if let Some(links) = &self.links {
+            return links.fill(&self.graphs, plan.split, graphs, pair_stream(plan, number), batch);
+        }
+        batch.graphs.assemble(&self.graphs, graphs)?;
+        batch.labels = self.labels_of(plan.split, graphs, &batch.graphs);
+        Ok(())
+    }
+}
+
+/// SHA-256 of graphs, features, targets, split and encodings, as they came. What is computed from them is not in it, since
+/// another machine may round it differently.
 fn fingerprint(dataset: &Dataset) -> String {
     let mut hash = Sha256::new();
     hash.update(gt_data::content_hash(dataset.graphs()));
@@ -378,20 +312,10 @@ fn fingerprint(dataset: &Dataset) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Which edges attention follows.
-pub(crate) fn edges_of(config: &Config) -> Edges {
-    match config.model.graph {
-        Graph::Sparse => Edges::Sparse,
-        Graph::Full => Edges::Full,
-    }
-}
-
 /// A split of a level, drawn from the configuration's seed.
-pub(crate) fn new_split(dataset: &Dataset, config: &Config, level: Level) -> Result<Splits> {
-    let names = Part::ALL.map(Part::name);
+pub(crate) fn draw_split(dataset: &Dataset, config: &Config, level: Level) -> Result<Splits, DataProblem> {
+    let names = Split::ALL.map(Split::name);
     let shares = names.iter().zip(config.data.split).map(|(name, share)| ((*name).to_owned(), share)).collect();
     let plan = SplitPlan { by: SplitBy::Random, parts: Parts::Shares(shares), level, seed: config.data.split_seed };
-    make_split(dataset, &plan).map_err(|e| {
-        TrainError::Data(format!("{e}; data.split sets the shares, and a split in the data takes their place"))
-    })
+    make_split(dataset, &plan).map_err(DataProblem::CannotSplit)
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gt_models::{Config, ModelHeader};
+use gt_models::{Config, Model};
 use serde_json::Value;
 
 use crate::error::{Result, TrainError};
@@ -11,16 +11,16 @@ use crate::error::{Result, TrainError};
 const FREE: [&str; 5] =
     ["data.file", "optimizer.clip", "train.checkpoint_seconds", "train.hours", "train.skip_bad_steps"];
 
-/// Compares the header of a checkpoint's model with that of the run which goes on from it. Returns a sentence for every key that was changed and may be.
+/// Compares the model of a checkpoint with that of the run which resumes from it. Returns a message for every key that was changed and may be.
 ///
 /// # Errors
 /// If another key was changed, or the data is another.
-pub(crate) fn compare(run: &Path, before: &ModelHeader, now: &ModelHeader, same_data: bool) -> Result<Vec<String>> {
+pub(crate) fn compare(run: &Path, before: &Model, now: &Model, same_data: bool) -> Result<Vec<String>> {
     let (free, bound): (Vec<_>, Vec<_>) =
         changes(&before.config, &now.config).into_iter().partition(|(key, _)| FREE.contains(&key.as_str()));
     let sentences = |changes: Vec<(String, String)>| changes.into_iter().map(|(_, sentence)| sentence);
     // Other data may be what changes a key (`links.directed`), and another key what changes shape or scaling.
-    let same_use = (&before.data, &before.schema, &before.scaling) == (&now.data, &now.schema, &now.scaling);
+    let same_use = (&before.schema, &before.scaling) == (&now.schema, &now.scaling);
     if !same_data || bound.is_empty() && !same_use {
         let file = &now.config.data.file;
         let text = format!(

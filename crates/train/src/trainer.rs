@@ -1,34 +1,34 @@
-//! The training loop: the published protocol, and what people expect beside it.
+//! The training loop: the published protocol, and what people expect in addition.
 //!
-//! An epoch: batches in an order drawn from the seed, a step each, then validation and test. The learning rate follows the schedule, which looks at the
-//! validation loss; training ends when the rate has become too small, at the epoch or time limit, or when it is told to. Everything random derives from the
-//! seed and the step's number, so a run that goes on from a checkpoint ends with the same bytes as one that was never stopped.
+//! An epoch takes batches in an order drawn from the seed, a step each, then validation and test. The learning rate follows
+//! the schedule, which looks at the validation loss. Training ends when the rate has become too small, at the epoch or time
+//! limit, or at an interrupt. Everything random derives from the seed and the step's number, so a run that resumes from a
+//! checkpoint ends with the same bytes as one that was never stopped.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime};
 
-use gt_models::{
-    Config, ModelHeader, has_finite_statistics, initialise, is_finite, load_moments, load_weights, running_statistics,
-    save_moments, set_running_statistics,
-};
-use gt_nn::cpu::{Adam, Engine, Isa};
+use gt_graph::Split;
+use gt_models::{Config, Model, load_optimizer, save_optimizer};
+use gt_nn::Weights;
+use gt_nn::backend::{Backend, BadStep, PassEvent, PassOutputs, PassPlan};
 use gt_nn::cuda::CudaError;
 use serde::{Deserialize, Serialize};
 
-use crate::batches::{self, Order, Signs};
-use crate::card::{Card, UnderWay};
 use crate::checkpoint::{self, Files, Writer};
 use crate::error::{Result, TrainError};
-use crate::evaluate::{Collected, Scores, collect};
+use crate::evaluate::{Scores, outputs_from_bytes, outputs_to_bytes, score};
 use crate::outcome::{Best, EpochRecord, Observer, Outcome, Stop};
+use crate::pass::training_pass;
+use crate::prepared::Prepared;
 use crate::resume;
 use crate::run::RunDirectory;
 use crate::schedule::ScheduleState;
-use crate::task::{Part, Task};
 use crate::tensorboard::EventFile;
 
-/// How far a run has come, beside its weights and moments.
+/// How far a run has come, in addition to its weights and moments.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct State {
     /// Complete epochs.
@@ -46,70 +46,64 @@ struct State {
     stop: Option<Stop>,
     /// What the data was.
     data: String,
-    /// Instruction set or card of the last sitting.
-    by: String,
+    /// Instruction set or GPU of the last sitting.
+    device: String,
 }
 
 /// A run: everything that it needs and where it stands.
-pub struct Training<'a> {
-    task: &'a Task,
+pub struct Trainer<'a> {
+    data: &'a Prepared,
     config: &'a Config,
     run: &'a RunDirectory,
-    header: ModelHeader,
-    engine: Engine<f32>,
-    /// Where it computes, if not on the processor; the engine then holds what was last fetched from there.
-    card: Option<Card>,
+    /// The model's file without its weights, which the backend has.
+    model: Model,
+    backend: Box<dyn Backend + 'a>,
     state: State,
-    best_model: Vec<u8>,
-    /// Whether it is the engine that holds the best model, fetched from the card and not packed yet.
-    best_in_engine: bool,
-    collected: Collected,
-    /// `metrics.jsonl`, of which a run that goes on keeps what the checkpoint knows.
+    best: Option<Weights>,
+    /// Outputs of the epoch that has begun.
+    outputs: PassOutputs,
+    /// `metrics.jsonl`, of which a resumed run keeps what the checkpoint knows.
     metrics: String,
-    predictions: Option<(Part, Collected)>,
+    predictions: Option<(Split, PassOutputs)>,
     events: Option<EventFile>,
     writer: Writer,
     saved: Instant,
     checkpoint: u64,
 }
 
-impl<'a> Training<'a> {
-    /// Starts a run from its seed, or goes on from the newest checkpoint in its directory.
+impl<'a> Trainer<'a> {
+    /// Starts a run from its seed, or resumes it from the newest checkpoint in its directory.
     ///
     /// # Errors
     /// If the run began with another configuration or other data, or no checkpoint is whole though there were some.
-    pub fn new(task: &'a Task, config: &'a Config, run: &'a RunDirectory, observer: &mut dyn Observer) -> Result<Self> {
-        let mut header = ModelHeader::new(config.clone(), task.shape.clone());
-        header.schema = serde_json::to_value(&task.schema).expect("a schema is plain data");
-        header.scaling.clone_from(&task.scaling);
-        if let Some(links) = &task.links {
-            // What the data decided stays decided for other data.
-            header.config.links.directed = Some(links.directed());
-        }
-        let mut engine = Engine::new(task.network.clone(), Isa::detect());
-        initialise(&mut engine, config.train.seed);
-        let mut training = Self {
-            task,
+    pub fn new(
+        data: &'a Prepared,
+        config: &'a Config,
+        run: &'a RunDirectory,
+        backend: Box<dyn Backend + 'a>,
+        observer: &mut dyn Observer,
+    ) -> Result<Self> {
+        let state = State {
+            epoch: 0,
+            batch: 0,
+            steps: 0,
+            schedule: ScheduleState::new(config.optimizer.lr),
+            best: None,
+            seconds: 0.0,
+            epoch_seconds: 0.0,
+            stop: None,
+            data: data.fingerprint.clone(),
+            device: backend.name().to_owned(),
+        };
+        let mut trainer = Self {
+            data,
             config,
             run,
-            header,
-            engine,
-            card: None,
-            state: State {
-                epoch: 0,
-                batch: 0,
-                steps: 0,
-                schedule: ScheduleState::new(config.optimizer.lr),
-                best: None,
-                seconds: 0.0,
-                epoch_seconds: 0.0,
-                stop: None,
-                data: task.fingerprint.clone(),
-                by: Isa::detect().name().to_owned(),
-            },
-            best_model: Vec::new(),
-            best_in_engine: false,
-            collected: Collected::new(task),
+            model: data.model(config, backend.weights()?),
+            backend,
+            state,
+            best: None,
+            outputs: PassOutputs::default(),
             metrics: String::new(),
             predictions: None,
             events: None,
@@ -120,20 +114,20 @@ impl<'a> Training<'a> {
         match checkpoint::newest(&run.checkpoints())? {
             Some(found) => {
                 found.passed_over.iter().for_each(|text| observer.note(&format!("{text}; taking the one before")));
-                training.restore(&found, observer)?;
-                let State { epoch, batch, .. } = training.state;
-                observer.note(&format!("going on after {epoch} epochs and {batch} batches"));
+                trainer.restore(&found, observer)?;
+                let State { epoch, batch, .. } = trainer.state;
+                observer.note(&format!("resuming after {epoch} epochs and {batch} batches"));
             }
             None if run.path().join("model.safetensors").exists() => {
-                let text = "the checkpoints of the model beside it are gone; start another run elsewhere";
+                let text = "the checkpoints of the model next to it are gone; start another run elsewhere";
                 return Err(TrainError::run(&run.checkpoints(), text));
             }
             None if run.has_begun() => observer.note("no checkpoint had been completed; starting from the beginning"),
             None => {}
         }
-        run.write("metrics.jsonl", training.metrics.as_bytes())?;
-        training.events = Some(EventFile::open(run.path(), task.metric, &run.history()?)?);
-        Ok(training)
+        run.write("metrics.jsonl", trainer.metrics.as_bytes())?;
+        trainer.events = Some(EventFile::open(run.path(), data.metric, &run.history()?)?);
+        Ok(trainer)
     }
 
     fn restore(&mut self, found: &checkpoint::Found, observer: &mut dyn Observer) -> Result<()> {
@@ -141,20 +135,25 @@ impl<'a> Training<'a> {
         let file = |name: &str| {
             found.files.get(name).ok_or_else(|| damaged(name, "it is not in the newest checkpoint".into()))
         };
-        let model = file("model.safetensors")?;
-        let header = ModelHeader::read(model).map_err(|e| damaged("model", e.to_string()))?;
+        let model = Model::from_bytes(file("model.safetensors")?).map_err(|e| damaged("model", e.to_string()))?;
         let state: State =
             serde_json::from_slice(file("state.json")?).map_err(|e| damaged("state.json", e.to_string()))?;
         let same_data = state.data == self.state.data;
-        resume::compare(self.run.path(), &header, &self.header, same_data)?.iter().for_each(|text| observer.note(text));
+        resume::compare(self.run.path(), &model, &self.model, same_data)?.iter().for_each(|text| observer.note(text));
         self.state = state;
         if self.state.stop == Some(Stop::Hours) && !self.time_is_up() {
             self.state.stop = None;
         }
-        load_weights(&mut self.engine, model).map_err(|e| damaged("model", e.to_string()))?;
-        load_moments(&mut self.engine, file("moments.safetensors")?).map_err(|e| damaged("moments", e.to_string()))?;
-        self.best_model = file("best.safetensors")?.clone();
-        self.collected = Collected::from_bytes(self.task, file("collected.bin")?)
+        let network = &self.data.network;
+        let optimizer = load_optimizer(network, file("moments.safetensors")?);
+        let optimizer = optimizer.map_err(|e| damaged("moments.safetensors", e.to_string()))?;
+        self.backend.load(&model.weights, Some(&optimizer))?;
+        let best = file("best.safetensors")?;
+        if !best.is_empty() {
+            let best = Model::from_bytes(best).map_err(|e| damaged("best.safetensors", e.to_string()))?;
+            self.best = Some(best.weights);
+        }
+        self.outputs = outputs_from_bytes(self.data.target().kind, file("collected.bin")?)
             .ok_or_else(|| damaged("collected.bin", "it is damaged".into()))?;
         self.metrics =
             String::from_utf8(file("metrics.jsonl")?.clone()).map_err(|e| damaged("metrics.jsonl", e.to_string()))?;
@@ -162,61 +161,31 @@ impl<'a> Training<'a> {
         Ok(())
     }
 
-    /// Lets a card do the computing.
-    ///
-    /// # Errors
-    /// If the card fails.
-    pub fn on(mut self, mut card: Card) -> Result<Self> {
-        card.load(&self.engine)?;
-        if self.state.steps == 0 {
-            card.name().clone_into(&mut self.state.by);
-        }
-        self.card = Some(card);
-        Ok(self)
+    /// The bytes of a model file with these weights.
+    fn pack(&mut self, weights: Weights) -> Vec<u8> {
+        self.model.weights = weights;
+        self.model.to_bytes()
     }
 
-    /// Fetches parameters, moments and statistics from a card.
-    fn fetch(&mut self) -> Result<()> {
-        self.pack_best();
-        self.card.as_mut().map_or(Ok(()), |card| card.store(&mut self.engine))
-    }
-
-    /// Keeps the model as the best one so far. A card goes on while the engine holds it, so it is packed no sooner than something else is fetched.
-    fn keep_best(&mut self) -> Result<()> {
-        match &mut self.card {
-            Some(card) => {
-                card.store_model(&mut self.engine)?;
-                self.best_in_engine = true;
-            }
-            None => self.best_model = self.header.save(&self.engine),
-        }
-        Ok(())
-    }
-
-    fn pack_best(&mut self) {
-        if std::mem::take(&mut self.best_in_engine) {
-            self.best_model = self.header.save(&self.engine);
-        }
-    }
-
-    /// Parameters of the network.
+    /// Number of parameters of the network.
     pub fn parameters(&self) -> usize {
-        self.engine.parameters().count()
+        self.model.weights.parameters().count()
     }
 
     /// Trains until something says stop, `interrupt` included, and writes the run's model files.
     ///
     /// # Errors
-    /// If a loss or gradient is not finite, a card stops working, or a file cannot be written. The checkpoints before are intact.
+    /// If a loss or gradient is not finite, a GPU stops working, or a file cannot be written. The checkpoints before are intact.
     pub fn run(mut self, interrupt: &AtomicBool, observer: &mut dyn Observer) -> Result<Outcome> {
-        let now = self.card.as_ref().map_or(Isa::detect().name(), Card::name).to_owned();
-        let before = std::mem::replace(&mut self.state.by, now.clone());
+        let now = self.backend.name().to_owned();
+        let before = std::mem::replace(&mut self.state.device, now.clone());
         if before != now {
-            observer.note(&format!("the run went by {before} before and goes on by {now}: its bytes will be its own"));
+            let text = format!("the run was on {before} and continues on {now}; the results will not be bit-identical");
+            observer.note(&text);
         }
         match self.advance(interrupt, observer) {
             Err(TrainError::Device(cause @ CudaError::Lost(_))) => {
-                // What was handed to the writer is whole, whatever became of the card.
+                // What was handed to the writer is whole, whatever became of the GPU.
                 self.writer.finish()?;
                 Err(TrainError::Lost { cause, epoch: self.state.epoch + 1, checkpoint: self.last_checkpoint() })
             }
@@ -249,15 +218,8 @@ impl<'a> Training<'a> {
         let before = self.state.epoch_seconds;
         let lr = self.state.schedule.rate(schedule, epoch, train.epochs);
         observer.begin(epoch + 1, lr);
-        let plan = EpochPlan {
-            order: Order::shuffled(self.task.graphs_of(Part::Train), train.batch, train.seed, epoch),
-            signs: Signs { flip: train.sign_flip, seed: train.seed, epoch },
-            adam: self.config.optimizer.adam(lr),
-        };
-        let whole = match self.card {
-            Some(_) => self.steps_on_card(&plan, interrupt, observer)?,
-            None => self.steps(&plan, interrupt, observer)?,
-        };
+        let plan = training_pass(self.data, self.config, (epoch, self.state.batch), lr, self.dropout_key());
+        let whole = self.steps(plan, interrupt, observer)?;
         let train_seconds = before + start.elapsed().as_secs_f64();
         if !whole {
             self.state.epoch_seconds = train_seconds;
@@ -268,91 +230,35 @@ impl<'a> Training<'a> {
         Ok(!self.is_stopped(interrupt))
     }
 
-    /// An epoch's steps; false if they were interrupted.
-    fn steps(
-        &mut self,
-        EpochPlan { order, signs, adam }: &EpochPlan,
-        interrupt: &AtomicBool,
-        observer: &mut dyn Observer,
-    ) -> Result<bool> {
-        let Config { train, .. } = self.config;
-        let (task, from, epoch) = (self.task, self.state.batch, self.state.epoch);
-        let checkpoint = self.last_checkpoint();
-        let mut left_out = false;
-        let mut whole = true;
-        batches::for_each(task, Part::Train, order, *signs, from, |number, ready| {
-            self.engine.set_dropout_key(self.dropout_key());
-            let labels = ready.labels.rows();
-            let statistics = train.skip_bad_steps.then(|| running_statistics(&self.engine));
-            let loss = ready.train(&mut self.engine, task);
-            if train.accumulate > 1 {
-                self.engine.accumulate(number % train.accumulate == 0);
-            }
-            let stepping = (number + 1) % train.accumulate == 0 || number + 1 == order.len();
-            let finite = !stepping || self.engine.gather_gradients(number % train.accumulate + 1).is_finite();
-            let wrong = if !loss.is_finite() {
-                Some("loss")
-            } else if !has_finite_statistics(&self.engine) {
-                // A normalisation can turn what has overflowed into a finite loss.
-                Some("variance of a normalisation")
-            } else {
-                (!finite && !left_out).then_some("gradient")
-            };
-            if let Some(what) = wrong {
-                let graphs = shortened(order.graphs(number));
-                let (epoch, batch) = (epoch + 1, number + 1);
-                if !train.skip_bad_steps {
-                    return Err(TrainError::NotFinite { epoch, batch, what, graphs, checkpoint: checkpoint.clone() });
-                }
-                let place = format!("epoch {epoch}, batch {batch}");
-                observer.note(&format!("{place}: the {what} is not finite (graphs {graphs}); the step is left out"));
-                left_out = true;
-            }
-            if left_out {
-                // It leaves no trace in running statistics and scores either.
-                statistics.iter().for_each(|values| set_running_statistics(&mut self.engine, values));
-            } else {
-                if stepping {
-                    self.engine.step(adam);
-                }
-                self.collected.add(task, &ready.outputs(&self.engine), labels, loss);
-            }
-            if stepping {
-                self.state.steps += 1;
-                left_out = false;
-            }
-            self.state.batch = number + 1;
-            observer.batch(epoch + 1, number + 1, order.len(), loss);
-            // Half a step cannot be kept, so an interruption waits for its end.
-            whole = !stepping || !self.is_stopped(interrupt);
-            Ok(whole)
-        })?;
-        Ok(whole)
-    }
-
-    /// The same on a card, which is asked now and then.
-    fn steps_on_card(
-        &mut self,
-        EpochPlan { order, signs, adam }: &EpochPlan,
-        interrupt: &AtomicBool,
-        observer: &mut dyn Observer,
-    ) -> Result<bool> {
-        let (task, from, epoch) = (self.task, self.state.batch, self.state.epoch);
-        let key = self.dropout_key();
-        let Some(card) = &mut self.card else { return Ok(true) };
+    /// The steps of an epoch; false if they were interrupted.
+    fn steps(&mut self, plan: PassPlan, interrupt: &AtomicBool, observer: &mut dyn Observer) -> Result<bool> {
+        let (epoch, order) = (self.state.epoch + 1, plan.order.clone());
+        let batches = order.batches();
+        self.backend.begin(plan)?;
         let writer = &self.writer;
-        let stop = || interrupt.load(Ordering::Relaxed) || writer.has_failed();
-        let told = |batch: usize, loss: f64| observer.batch(epoch + 1, batch + 1, order.len(), loss);
-        let steps = card.train(task, order, *signs, from, (*adam, key), &mut self.collected, stop, told)?;
-        self.state.batch = steps.done;
-        self.state.steps += (steps.done - from) as u64;
-        if let Some(batch) = steps.bad {
-            let graphs = shortened(order.graphs(batch));
+        let outcome = self.backend.finish(&mut |event| {
+            match event {
+                PassEvent::Batch { number, loss } => observer.batch(epoch, number + 1, batches, loss),
+                PassEvent::Skipped(BadStep { batch, what }) => observer.note(&format!(
+                    "epoch {epoch}, batch {}: the {what} is not finite (graphs {}); the step is left out",
+                    batch + 1,
+                    shortened(order.batch(batch))
+                )),
+            }
+            if interrupt.load(Ordering::Relaxed) || writer.has_failed() {
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        })?;
+        self.outputs.append(outcome.outputs);
+        self.state.batch = outcome.done;
+        self.state.steps += outcome.steps;
+        if let Some(BadStep { batch, what }) = outcome.bad {
+            let graphs = shortened(order.batch(batch));
             let checkpoint = self.last_checkpoint();
-            let what = "loss or gradient";
-            return Err(TrainError::NotFinite { epoch: epoch + 1, batch: batch + 1, what, graphs, checkpoint });
+            return Err(TrainError::NotFinite { epoch, batch: batch + 1, what, graphs, checkpoint });
         }
-        Ok(steps.done == order.len() && !self.is_stopped(interrupt))
+        Ok(outcome.done == batches && !self.is_stopped(interrupt))
     }
 
     /// Dropout's key of the next step.
@@ -365,7 +271,7 @@ impl<'a> Training<'a> {
         (self.checkpoint > 0).then(|| checkpoint::place(&self.run.checkpoints(), self.checkpoint))
     }
 
-    /// Whether there is a reason to stop now: somebody said so, or nothing can be saved any more, which the attempt to do so will tell.
+    /// Whether there is a reason to stop now: the user says so, or nothing can be saved any more, which the next attempt reports.
     fn is_stopped(&self, interrupt: &AtomicBool) -> bool {
         interrupt.load(Ordering::Relaxed) || self.writer.has_failed()
     }
@@ -377,26 +283,27 @@ impl<'a> Training<'a> {
 
     /// Validation, test, schedule, best model.
     fn finish_epoch(&mut self, lr: f64, start: Instant, train_seconds: f64, observer: &mut dyn Observer) -> Result<()> {
-        // While a card goes through a part, the one before is scored here.
-        let under_way = self.begin(Part::Val)?;
-        let trained = self.collected.scores(self.task);
-        self.collected = Collected::new(self.task);
-        let mut collected = self.collect(Part::Val, under_way)?;
-        let tested = self.task.labels(Part::Test) > 0;
-        let under_way = if tested { self.begin(Part::Test)? } else { None };
-        let val = collected.scores(self.task);
+        // While a GPU goes through a split, the one before is scored here.
+        self.begin(Split::Val)?;
+        let trained = score(self.data, &mut std::mem::take(&mut self.outputs));
+        let mut outputs = self.finish()?;
+        let tested = self.data.labels_in(Split::Test) > 0;
+        if tested {
+            self.begin(Split::Test)?;
+        }
+        let val = score(self.data, &mut outputs);
         let test = if tested {
-            collected = self.collect(Part::Test, under_way)?;
-            Some(collected.scores(self.task))
+            outputs = self.finish()?;
+            Some(score(self.data, &mut outputs))
         } else {
             None
         };
-        self.predictions = Some((if tested { Part::Test } else { Part::Val }, collected));
+        self.predictions = Some((if tested { Split::Test } else { Split::Val }, outputs));
         let loss = val.loss.paper;
         if loss.is_finite() && self.state.best.as_ref().is_none_or(|best| loss < best.val.loss.paper) {
             self.state.best =
                 Some(Best { epoch: self.state.epoch + 1, train: None, val: val.clone(), test: test.clone() });
-            self.keep_best()?;
+            self.best = Some(self.backend.weights()?);
         }
         let spent = start.elapsed().as_secs_f64();
         self.state.epoch += 1;
@@ -432,34 +339,32 @@ impl<'a> Training<'a> {
         }
     }
 
-    /// Lets a card, if there is one, go through a part.
-    fn begin(&mut self, part: Part) -> Result<Option<UnderWay>> {
-        let batch = self.config.train.batch;
-        self.card.as_mut().map(|card| card.begin(self.task, part, batch)).transpose()
+    /// Lets the device start on a split, in the order of the data.
+    fn begin(&mut self, split: Split) -> Result<()> {
+        let graphs = self.data.graphs_of(split);
+        Ok(self.backend.begin(PassPlan::evaluation(split, graphs, self.config.train.batch))?)
     }
 
-    /// Outputs and labels of a part, which a card may be at already.
-    fn collect(&mut self, part: Part, under_way: Option<UnderWay>) -> Result<Collected> {
-        let batch = self.config.train.batch;
-        let Some(card) = &mut self.card else { return collect(&mut self.engine, self.task, part, batch) };
-        let under_way = under_way.map_or_else(|| card.begin(self.task, part, batch), Ok)?;
-        card.collect(self.task, under_way)
+    /// Outputs and labels of the split that the device was started on.
+    fn finish(&mut self) -> Result<PassOutputs> {
+        Ok(self.backend.finish(&mut |_| ControlFlow::Continue(()))?.outputs)
     }
 
-    /// Scores of a part; what is predicted for the last part but training is kept for the report.
-    fn evaluate(&mut self, part: Part) -> Result<Scores> {
-        let mut collected = self.collect(part, None)?;
-        let scores = collected.scores(self.task);
-        if part != Part::Train {
-            self.predictions = Some((part, collected));
+    /// Scores of a split; predictions for the last split but training are kept for the report.
+    fn evaluate(&mut self, split: Split) -> Result<Scores> {
+        self.begin(split)?;
+        let mut outputs = self.finish()?;
+        let scores = score(self.data, &mut outputs);
+        if split != Split::Train {
+            self.predictions = Some((split, outputs));
         }
         Ok(scores)
     }
 
     /// Hands a checkpoint to the writer.
     fn save(&mut self) -> Result<()> {
-        self.fetch()?;
-        if !is_finite(&self.engine) {
+        let weights = self.backend.weights()?;
+        if !weights.is_finite() {
             let State { epoch, batch, .. } = self.state;
             let text = format!(
                 "after {epoch} epochs and {batch} batches the parameters or running statistics are not finite, so they are not saved; \
@@ -470,10 +375,10 @@ impl<'a> Training<'a> {
         self.checkpoint += 1;
         let state = serde_json::to_vec_pretty(&self.state).expect("a state is plain data");
         let files = Files::from([
-            ("model.safetensors", self.header.save(&self.engine)),
-            ("moments.safetensors", save_moments(&self.engine)),
-            ("best.safetensors", self.best_model.clone()),
-            ("collected.bin", self.collected.to_bytes()),
+            ("model.safetensors", self.pack(weights)),
+            ("moments.safetensors", save_optimizer(&self.data.network, &self.backend.optimizer()?)),
+            ("best.safetensors", self.pack_best()),
+            ("collected.bin", outputs_to_bytes(&self.outputs)),
             ("metrics.jsonl", self.metrics.clone().into_bytes()),
             ("state.json", state),
         ]);
@@ -481,31 +386,35 @@ impl<'a> Training<'a> {
         self.writer.write(self.checkpoint, files)
     }
 
-    /// Writes the model files and scores the last model on all parts.
+    /// The bytes of the best model's file; none before the first epoch.
+    fn pack_best(&mut self) -> Vec<u8> {
+        self.best.clone().map_or_else(Vec::new, |weights| self.pack(weights))
+    }
+
+    /// Writes the model files and scores the last model on all splits.
     fn outcome(&mut self, stop: Stop) -> Result<Outcome> {
-        self.fetch()?;
-        let model = self.header.save(&self.engine);
+        let weights = self.backend.weights()?;
+        let model = self.pack(weights);
         self.run.write("model.safetensors", &model)?;
-        if !self.best_model.is_empty() {
-            self.run.write("best.safetensors", &self.best_model)?;
+        if self.best.is_some() {
+            let best = self.pack_best();
+            self.run.write("best.safetensors", &best)?;
         }
         let mut last = Vec::new();
         let mut best = self.state.best.clone();
         if stop != Stop::Interrupted {
-            for part in Part::ALL {
-                if self.task.labels(part) > 0 {
-                    last.push((part, self.evaluate(part)?));
+            for split in Split::ALL {
+                if self.data.labels_in(split) > 0 {
+                    last.push((split, self.evaluate(split)?));
                 }
             }
             if let Some(best) = &mut best {
-                if best.epoch != self.state.epoch {
-                    load_weights(&mut self.engine, &self.best_model)
-                        .map_err(|e| TrainError::run(self.run.path(), format!("the best model: {e}")))?;
-                    if let Some(card) = &mut self.card {
-                        card.load(&self.engine)?;
-                    }
+                if best.epoch != self.state.epoch
+                    && let Some(weights) = &self.best
+                {
+                    self.backend.load(weights, None)?;
                 }
-                best.train = Some(self.evaluate(Part::Train)?);
+                best.train = Some(self.evaluate(Split::Train)?);
             }
         }
         Ok(Outcome {
@@ -515,17 +424,10 @@ impl<'a> Training<'a> {
             last,
             best,
             weights: checkpoint::hash(&model),
-            card: self.card.as_ref().map(|card| card.name().to_owned()),
+            device: self.backend.name().to_owned(),
             predictions: self.predictions.take(),
         })
     }
-}
-
-/// Everything about an epoch that is settled before it begins.
-struct EpochPlan {
-    order: Order,
-    signs: Signs,
-    adam: Adam,
 }
 
 /// The first few numbers.

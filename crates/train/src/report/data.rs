@@ -1,4 +1,4 @@
-//! What a run has learned from: sizes of its parts, and their labels.
+//! What a run has learned from: sizes of its splits, and their labels.
 
 use gt_data::{PartInfo, TargetInfo};
 use gt_graph::TargetKind;
@@ -8,52 +8,52 @@ use super::Report;
 use super::table::{head, row, scrolling};
 use super::text::{count, counted, number, tenths};
 use crate::links::Links;
-use crate::task::Part;
+use gt_graph::Split;
 
 /// Rows of the table of targets.
 const TARGETS: usize = 36;
 
 pub(super) fn section(report: &Report<'_>) -> Markup {
-    let parts = report.task.statistics();
+    let splits = report.data.statistics();
     let table = html! {
         table {
-            (head(["part", "graphs", "nodes", "edges", "nodes per graph", "edges per graph"]))
-            tbody { @for (name, part) in &parts { (sizes(name, part)) } }
+            (head(["split", "graphs", "nodes", "edges", "nodes per graph", "edges per graph"]))
+            tbody { @for (name, split) in &splits { (sizes(name, split)) } }
         }
     };
     html! {
         (scrolling("Sizes", &table))
-        @if let Some(links) = &report.task.links { (link_counts(report, links)) } @else { (targets(report, &parts)) }
+        @if let Some(links) = &report.data.links { (link_counts(report, links)) } @else { (targets(report, &splits)) }
     }
 }
 
-fn sizes(name: &str, part: &PartInfo) -> Markup {
+fn sizes(name: &str, split: &PartInfo) -> Markup {
     let plain = |value: usize| html! { (count(value)) };
     let spread = |mean: f64, min: usize, max: usize| match min == max {
         true => plain(min),
         false => html! { (tenths(mean)) " " small { (count(min)) "–" (count(max)) } },
     };
     let cells = [
-        plain(part.graphs),
-        plain(part.nodes),
-        plain(part.edges),
-        spread(part.nodes_mean, part.nodes_min, part.nodes_max),
-        spread(part.edges_mean, part.edges_min, part.edges_max),
+        plain(split.graphs),
+        plain(split.nodes),
+        plain(split.edges),
+        spread(split.nodes_mean, split.nodes_min, split.nodes_max),
+        spread(split.edges_mean, split.edges_min, split.edges_max),
     ];
     row(name, cells)
 }
 
 /// What is held out, and what it is scored against.
 fn link_counts(report: &Report<'_>, links: &Links) -> Markup {
-    let counts = |part: Part| {
-        let graphs = report.task.graphs_of(part);
-        let apart = graphs.iter().map(|&graph| links.pairs(part, graph)[1].len()).sum();
-        [graphs.len(), links.count(part), apart].map(count)
+    let counts = |split: Split| {
+        let graphs = report.data.graphs_of(split);
+        let apart = graphs.iter().map(|&graph| links.pairs(split, graph)[1].len()).sum();
+        [graphs.len(), links.count(split), apart].map(count)
     };
     let table = html! {
         table {
-            (head(["part", "graphs", "links", "pairs without an edge"]))
-            tbody { @for part in Part::ALL { (row(part.name(), counts(part))) } }
+            (head(["split", "graphs", "links", "pairs without an edge"]))
+            tbody { @for split in Split::ALL { (row(split.name(), counts(split))) } }
         }
     };
     html! {
@@ -64,30 +64,30 @@ fn link_counts(report: &Report<'_>, links: &Links) -> Markup {
     }
 }
 
-fn targets(report: &Report<'_>, parts: &[(String, PartInfo)]) -> Markup {
-    let float = report.task.shape.target.kind == TargetKind::Float;
+fn targets(report: &Report<'_>, splits: &[(String, PartInfo)]) -> Markup {
+    let float = report.data.target().kind == TargetKind::Float;
     let summaries: &[&str] =
         if float { &["mean", "deviation", "least", "greatest"] } else { &["labels of each class"] };
     let word = (!float).then_some("word");
-    let columns = parts.first().map_or(0, |(_, part)| part.targets.len());
-    let rows = (0..columns).flat_map(|column| parts.iter().map(move |(name, part)| (name, &part.targets[column])));
-    let left = (columns * parts.len()).saturating_sub(TARGETS);
+    let columns = splits.first().map_or(0, |(_, split)| split.targets.len());
+    let rows = (0..columns).flat_map(|column| splits.iter().map(move |(name, split)| (name, &split.targets[column])));
+    let left = (columns * splits.len()).saturating_sub(TARGETS);
     let table = html! {
         table {
             thead {
                 tr {
                     th scope="col" { "target" }
-                    th scope="col" class="word" { "part" }
+                    th scope="col" class="word" { "split" }
                     @for name in summaries { th scope="col" class=[word] { (name) } }
                     th scope="col" { "labels" }
                     th scope="col" { "missing" }
                 }
             }
             tbody {
-                @for (part, target) in rows.take(TARGETS) {
+                @for (split, target) in rows.take(TARGETS) {
                     tr {
                         th scope="row" { (target.name) }
-                        td class="word" { (part) }
+                        td class="word" { (split) }
                         @for value in summary(target, float) { td class=[word] { (value) } }
                         td { (count(target.count)) }
                         td { (count(target.missing)) }
@@ -102,7 +102,7 @@ fn targets(report: &Report<'_>, parts: &[(String, PartInfo)]) -> Markup {
     }
 }
 
-/// The cells about one target of one part.
+/// The cells about one target of one split.
 fn summary(target: &TargetInfo, float: bool) -> Vec<String> {
     let TargetInfo { mean, sd, min, max, classes, .. } = target;
     match float {

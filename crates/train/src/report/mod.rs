@@ -36,12 +36,14 @@ use crate::error::Result;
 use crate::evaluate::Scores;
 use crate::outcome::{EpochRecord, Outcome};
 use crate::run::RunDirectory;
-use crate::task::{Part, Task};
+use gt_graph::Split;
+
+use crate::prepared::Prepared;
 
 /// Everything that a report tells.
 pub struct Report<'a> {
     name: String,
-    task: &'a Task,
+    data: &'a Prepared,
     config: &'a Config,
     parameters: usize,
     history: Vec<EpochRecord>,
@@ -59,7 +61,7 @@ impl<'a> Report<'a> {
     /// If `metrics.jsonl` cannot be read.
     pub fn new(
         run: &RunDirectory,
-        task: &'a Task,
+        data: &'a Prepared,
         config: &'a Config,
         parameters: usize,
         outcome: &'a Outcome,
@@ -67,7 +69,7 @@ impl<'a> Report<'a> {
         // `runs/.` and the like have no name of their own.
         let path = run.path().canonicalize().unwrap_or_else(|_| run.path().into());
         let name = path.file_name().map_or_else(|| "run".into(), |name| name.to_string_lossy().into_owned());
-        Ok(Self { name, task, config, parameters, history: run.history()?, outcome, machine: Machine::here() })
+        Ok(Self { name, data, config, parameters, history: run.history()?, outcome, machine: Machine::here() })
     }
 
     /// The page.
@@ -76,34 +78,34 @@ impl<'a> Report<'a> {
     }
 
     /// Scores of the last model; of an interrupted run, those of the last whole epoch.
-    fn last(&self, part: Part) -> Option<&Scores> {
-        let evaluated = self.outcome.last.iter().find(|(of, _)| *of == part).map(|(_, scores)| scores);
-        evaluated.or_else(|| of_epoch(self.history.last()?, part))
+    fn last(&self, split: Split) -> Option<&Scores> {
+        let evaluated = self.outcome.last.iter().find(|(of, _)| *of == split).map(|(_, scores)| scores);
+        evaluated.or_else(|| of_epoch(self.history.last()?, split))
     }
 
     /// Scores of the model with the best validation loss.
-    fn best(&self, part: Part) -> Option<&Scores> {
+    fn best(&self, split: Split) -> Option<&Scores> {
         let best = self.outcome.best.as_ref()?;
-        match part {
-            Part::Train => {
+        match split {
+            Split::Train => {
                 let seen = || self.history.iter().find(|epoch| epoch.epoch == best.epoch);
                 best.train.as_ref().or_else(|| Some(&seen()?.train))
             }
-            Part::Val => Some(&best.val),
-            Part::Test => best.test.as_ref(),
+            Split::Val => Some(&best.val),
+            Split::Test => best.test.as_ref(),
         }
     }
 
-    /// The part that the headline is about.
-    fn reported(&self) -> Part {
-        if self.last(Part::Test).is_some() { Part::Test } else { Part::Val }
+    /// The split that the headline is about.
+    fn reported(&self) -> Split {
+        if self.last(Split::Test).is_some() { Split::Test } else { Split::Val }
     }
 }
 
-fn of_epoch(epoch: &EpochRecord, part: Part) -> Option<&Scores> {
-    match part {
-        Part::Train => Some(&epoch.train),
-        Part::Val => Some(&epoch.val),
-        Part::Test => epoch.test.as_ref(),
+fn of_epoch(epoch: &EpochRecord, split: Split) -> Option<&Scores> {
+    match split {
+        Split::Train => Some(&epoch.train),
+        Split::Val => Some(&epoch.val),
+        Split::Test => epoch.test.as_ref(),
     }
 }

@@ -1,6 +1,7 @@
 //! The page and its sections.
 
-use gt_graph::TargetKind;
+use gt_graph::{Split, TargetKind};
+use gt_nn::cpu::Isa;
 use maud::{Markup, html};
 
 use super::chart::{Chart, Series};
@@ -8,10 +9,9 @@ use super::document::document;
 use super::table::{row, scrolling};
 use super::text::{count, counted, date, duration, number, rate};
 use super::{Report, confusion, data, of_epoch, scatter};
-use crate::evaluate::Scores;
+use crate::evaluate::{self, Scores};
 use crate::metrics::{Forms, Metric};
 use crate::outcome::{EpochRecord, Stop};
-use crate::task::Part;
 
 /// Targets of which there is a plot.
 const PLOTS: usize = 6;
@@ -59,13 +59,13 @@ fn other_name(name: &str) -> String {
 
 /// What is learned, from what.
 fn task_line(report: &Report<'_>) -> Markup {
-    let target = &report.task.shape.target;
+    let target = &report.data.target();
     let (columns, level) = (target.columns.len(), target.level);
-    let what = match (&report.task.links, target.kind, report.task.metric) {
+    let what = match (&report.data.links, target.kind, report.data.metric) {
         (Some(links), ..) => format!("Prediction of {} links", links.kind()),
         (_, TargetKind::Float, _) => format!("Regression of {} per {level}", counted(columns, "target")),
         (.., Metric::RocAuc) => format!("Classification by {} per {level}", counted(columns, "yes/no label")),
-        _ => format!("Classification into {} classes per {level}", count(report.task.outputs())),
+        _ => format!("Classification into {} classes per {level}", count(report.data.outputs())),
     };
     let file = std::path::Path::new(&report.config.data.file).file_name().map(|name| name.to_string_lossy());
     html! {
@@ -77,9 +77,9 @@ fn task_line(report: &Report<'_>) -> Markup {
 
 fn header(report: &Report<'_>) -> Markup {
     let outcome = report.outcome;
-    let part = report.reported();
-    let unit = if report.task.metric == Metric::Accuracy { " %" } else { "" };
-    let metric = metric_name(report.task.metric).trim_end_matches(", %");
+    let split = report.reported();
+    let unit = if report.data.metric == Metric::Accuracy { " %" } else { "" };
+    let metric = metric_name(report.data.metric).trim_end_matches(", %");
     let best = outcome.best.as_ref().map_or("–".into(), |best| format!("epoch {}", best.epoch));
     let facts = [
         ("epochs", count(outcome.epochs)),
@@ -93,8 +93,8 @@ fn header(report: &Report<'_>) -> Markup {
             h1 { (report.name) }
             p class="quiet" { (task_line(report)) }
             p class="headline" {
-                @if let Some(scores) = report.last(part) {
-                    span { @if part == Part::Test { "Test " } @else { "Validation " } (metric) }
+                @if let Some(scores) = report.last(split) {
+                    span { @if split == Split::Test { "Test " } @else { "Validation " } (metric) }
                     strong { (number(scores.metric.exact)) (unit) }
                     small { "in the paper’s form " (number(scores.metric.paper)) (unit) }
                 } @else {
@@ -107,15 +107,15 @@ fn header(report: &Report<'_>) -> Markup {
     }
 }
 
-/// Last and best model, all parts, both forms.
+/// Last and best model, all splits, both forms.
 fn results(report: &Report<'_>) -> Markup {
     let Some(last) = report.history.last() else { return html! { p { "No epoch is complete yet." } } };
     let best = report.outcome.best.as_ref();
     let resumable = report.outcome.last.is_empty();
     let epoch = if resumable { last.epoch } else { report.outcome.epochs };
     let group = |name: &str, forms: &dyn Fn(&Scores) -> Option<Forms>| {
-        let cells = |part: Part| {
-            [report.last(part), report.best(part)].into_iter().flat_map(|scores| {
+        let cells = |split: Split| {
+            [report.last(split), report.best(split)].into_iter().flat_map(|scores| {
                 let forms = scores.and_then(forms).unwrap_or(Forms { paper: f64::NAN, exact: f64::NAN });
                 [number(forms.paper), number(forms.exact)]
             })
@@ -123,8 +123,8 @@ fn results(report: &Report<'_>) -> Markup {
         html! {
             tbody {
                 tr { th scope="rowgroup" colspan="5" { (name) } }
-                @for part in Part::ALL.into_iter().filter(|part| report.last(*part).is_some()) {
-                    (row(part.name(), cells(part)))
+                @for split in Split::ALL.into_iter().filter(|split| report.last(*split).is_some()) {
+                    (row(split.name(), cells(split)))
                 }
             }
         }
@@ -142,7 +142,7 @@ fn results(report: &Report<'_>) -> Markup {
                 }
                 tr { td {} @for form in ["paper", "exact", "paper", "exact"] { th scope="col" { (form) } } }
             }
-            (group(metric_name(report.task.metric), &|scores| Some(scores.metric)))
+            (group(metric_name(report.data.metric), &|scores| Some(scores.metric)))
             (group("loss", &|scores| Some(scores.loss)))
             @for name in last.val.others.keys() {
                 (group(&other_name(name), &|scores| Some(Forms { paper: f64::NAN, exact: *scores.others.get(name)? })))
@@ -153,9 +153,9 @@ fn results(report: &Report<'_>) -> Markup {
         (scrolling("Results", &table))
         p class="quiet" {
             em { "paper" } " is the mean of batch means, as the published code reports it; "
-            em { "exact" } " is over the whole part."
-            @if !report.task.scaling.is_empty() { " The loss is that of standardised targets." }
-            @if resumable { " The training part’s numbers are those that the steps of the epoch saw." }
+            em { "exact" } " is over the whole split."
+            @if !report.data.scaling.is_empty() { " The loss is that of standardised targets." }
+            @if resumable { " The training split’s numbers are those that the steps of the epoch saw." }
         }
     }
 }
@@ -167,8 +167,8 @@ fn curves(report: &Report<'_>) -> Markup {
     }
     let best = report.outcome.best.as_ref().map(|best| best.epoch);
     let series = |value: fn(&Scores) -> f64| -> Vec<Series> {
-        let of = |part: Part| move |epoch: &EpochRecord| of_epoch(epoch, part).map_or(f64::NAN, value);
-        let all = Part::ALL.map(|part| Series { class: part.name(), values: history.iter().map(of(part)).collect() });
+        let of = |split: Split| move |epoch: &EpochRecord| of_epoch(epoch, split).map_or(f64::NAN, value);
+        let all = Split::ALL.map(|split| Series { class: split.name(), values: history.iter().map(of(split)).collect() });
         all.into_iter().filter(|series| series.values.iter().any(|value| value.is_finite())).collect()
     };
     let rate = vec![Series { class: "lr", values: history.iter().map(|epoch| epoch.lr).collect() }];
@@ -176,7 +176,7 @@ fn curves(report: &Report<'_>) -> Markup {
         Chart { id: "loss", title: "loss", series: series(|scores| scores.loss.paper), best, log: false },
         Chart {
             id: "metric",
-            title: metric_name(report.task.metric),
+            title: metric_name(report.data.metric),
             series: series(|scores| scores.metric.paper),
             best,
             log: false,
@@ -185,25 +185,25 @@ fn curves(report: &Report<'_>) -> Markup {
     ];
     html! {
         div class="charts" { @for chart in &charts { (chart.figure()) } }
-        p class="quiet" { "In the paper’s form; the training part as the steps of the epoch saw it." }
+        p class="quiet" { "In the paper’s form; the training split as the steps of the epoch saw it." }
     }
 }
 
 fn predictions(report: &Report<'_>) -> Markup {
-    let Some((part, collected)) = &report.outcome.predictions else {
+    let Some((split, outputs)) = &report.outcome.predictions else {
         return html! { p { "No epoch was completed in this sitting." } };
     };
-    let predicted = collected.predicted(report.task);
-    let columns: Vec<&str> = match report.task.links {
+    let predicted = evaluate::predicted(report.data, outputs);
+    let columns: Vec<&str> = match report.data.links {
         Some(_) => vec!["link"],
         None => {
-            let targets = report.task.schema.target.iter().flat_map(|target| &target.columns);
+            let targets = report.data.schema.target.iter().flat_map(|target| &target.columns);
             targets.map(|column| column.name.as_str()).collect()
         }
     };
     let when =
         if report.outcome.stop == Stop::Interrupted { "after the last whole epoch" } else { "by the last model" };
-    let content = match (report.task.metric, predicted.target.floats()) {
+    let content = match (report.data.metric, predicted.target.floats()) {
         (Metric::Mae, Some(labels)) => {
             let width = predicted.width.max(1);
             let pairs = |target: usize| -> Vec<(f64, f64)> {
@@ -221,9 +221,9 @@ fn predictions(report: &Report<'_>) -> Markup {
         (Metric::RocAuc, _) => scrolling("Predictions", &confusion::of_labels(predicted, &columns)),
         _ => scrolling("Predictions", &confusion::of_classes(predicted)),
     };
-    let labels = counted(confusion::labels(predicted), if report.task.links.is_some() { "pair" } else { "label" });
+    let labels = counted(confusion::labels(predicted), if report.data.links.is_some() { "pair" } else { "label" });
     html! {
-        p class="quiet" { "The " (part.name()) " part, " (when) ": " (labels) "." }
+        p class="quiet" { "The " (split.name()) " split, " (when) ": " (labels) "." }
         (content)
     }
 }
@@ -234,7 +234,7 @@ fn pairs(rows: &[(&str, String)]) -> Markup {
 }
 
 fn speed(report: &Report<'_>) -> Markup {
-    let graphs = report.task.graphs_of(Part::Train).len();
+    let graphs = report.data.graphs_of(Split::Train).len();
     let batches = graphs.div_ceil(report.config.train.batch.max(1));
     let epochs = report.history.len() as f64;
     let steps: f64 = report.history.iter().map(|epoch| epoch.train_seconds).sum();
@@ -253,10 +253,11 @@ fn speed(report: &Report<'_>) -> Markup {
 
 fn machine(report: &Report<'_>) -> Markup {
     let machine = &report.machine;
-    let device = report.outcome.card.clone().unwrap_or_else(|| "processor, f32".into());
+    let device = &report.outcome.device;
+    let device = if Isa::named(device).is_ok() { "CPU, f32" } else { device };
     pairs(&[
-        ("device", device),
-        ("processor", machine.processor.clone()),
+        ("device", device.to_owned()),
+        ("CPU", machine.processor.clone()),
         ("threads", format!("{} of {}", machine.threads, counted(machine.cores, "hardware thread"))),
         ("instructions", machine.instructions.clone()),
         ("system", machine.system.clone()),

@@ -1,0 +1,92 @@
+//! Prepared data on a device, and backends for networks that train on it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use gt_graph::Split;
+use gt_models::config::SignFlip;
+use gt_models::{Config, initial_weights};
+use gt_nn::backend::{Backend, Cpu, Cuda, CudaDataset, CudaSettings, Device};
+use gt_nn::cpu::Isa;
+use gt_nn::cuda::{CudaError, Precision};
+
+use crate::error::{Result, TrainError};
+use crate::prepared::Prepared;
+
+/// What a backend is for. A GPU does more kinds of evaluation than of training.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Training passes, and evaluation between them.
+    Training,
+    /// Evaluation alone.
+    Evaluation,
+}
+
+/// Prepared data where a device can reach it. Runs that differ in their seeds share it.
+#[derive(Clone, Debug)]
+pub enum Resident {
+    /// In the computer's memory.
+    Cpu,
+    /// On a GPU.
+    Cuda {
+        /// The data.
+        data: Arc<CudaDataset>,
+        /// Precision of products.
+        precision: Precision,
+        /// Folder for compiled kernels.
+        cache: Option<PathBuf>,
+    },
+}
+
+impl Prepared {
+    /// Puts the data where a device can reach it.
+    ///
+    /// # Errors
+    /// If only the CPU knows the task ([`TrainError::Device`]), or the data does not fit.
+    pub fn place(&self, device: &Device) -> Result<Resident> {
+        match device {
+            Device::Cpu => Ok(Resident::Cpu),
+            Device::Cuda { .. } if self.links.is_some() => {
+                Err(TrainError::Device(CudaError::Unsupported("link prediction".into())))
+            }
+            Device::Cuda { device, precision, cache } => {
+                let data = CudaDataset::new(device, self, &self.network, self.loss, &Split::ALL)?;
+                Ok(Resident::Cuda { data, precision: *precision, cache: cache.clone() })
+            }
+        }
+    }
+}
+
+impl Resident {
+    /// Whether the data is on a GPU.
+    pub fn is_gpu(&self) -> bool {
+        matches!(self, Self::Cuda { .. })
+    }
+
+    /// A network with the initial weights of the configuration's seed.
+    ///
+    /// # Errors
+    /// If the configuration asks for something that only the CPU does ([`TrainError::Device`]), or the device fails.
+    pub fn backend<'a>(&self, data: &'a Prepared, config: &Config, purpose: Purpose) -> Result<Box<dyn Backend + 'a>> {
+        let weights = initial_weights(&data.network, config.train.seed);
+        let Self::Cuda { data: resident, precision, cache } = self else {
+            return Ok(Box::new(Cpu::new(data, &weights, data.loss, Isa::detect())));
+        };
+        let lacking = |what: &str| Err(TrainError::Device(CudaError::Unsupported(what.into())));
+        if purpose == Purpose::Training && config.train.accumulate > 1 {
+            return lacking("train.accumulate");
+        }
+        if purpose == Purpose::Training && config.train.skip_bad_steps {
+            return lacking("train.skip_bad_steps");
+        }
+        let settings = CudaSettings {
+            loss: data.loss,
+            batch: config.train.batch,
+            signs_per_graph: config.train.sign_flip == SignFlip::Graph,
+            precision: *precision,
+            cache: cache.as_deref(),
+        };
+        let passes = Split::ALL.map(|split| data.graphs_of(split));
+        Ok(Box::new(Cuda::new(resident, &weights, &settings, &passes)?))
+    }
+}
