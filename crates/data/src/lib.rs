@@ -28,6 +28,7 @@ pub use format::{Format, extension, files_of, read, read_leniently, write};
 pub use info::{Histogram, Info, PartInfo, TargetInfo};
 pub use known::{ZINC_12K, content_hash};
 pub use lenient::Readable;
+pub use parquet::panic_is_contained;
 pub use random::Stream as RandomStream;
 pub use records::Records;
 pub use sbm::{SbmSet, SbmSizes};

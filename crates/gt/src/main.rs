@@ -9,6 +9,7 @@ mod deviation;
 mod device;
 mod drawing;
 mod interrupt;
+mod panics;
 mod progress;
 mod reproduce;
 mod threads;
@@ -33,6 +34,7 @@ struct Arguments {
 
 /// Exit codes: 0 done, 1 a check failed, 2 bad usage or input or a file that cannot be written, 130 interrupted but resumable.
 fn main() -> ExitCode {
+    panics::hide_contained();
     let arguments = Arguments::parse();
     threads::start_pool(arguments.threads.map(usize::from));
     if let Some(Err(problem)) = std::env::var("GT_SIMD").ok().map(|name| gt_nn::cpu::Isa::named(&name)) {

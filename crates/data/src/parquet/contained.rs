@@ -1,30 +1,44 @@
 //! Calls into the Parquet decoder that end in an error even where it panics.
 //!
-//! On a few kinds of damage that no check of headers can see (levels that contradict the values, say) the decoder's own assertions
-//! fail. For the user that is a damaged file like any other, so the panic is caught and its message not printed.
+//! Some damage is visible to no check of headers, for example levels that contradict the values.
+//! The decoder's own assertions fail on it. For the user that is a damaged file like any other, so
+//! the panic is caught and becomes an error.
+//!
+//! The message of a panic is printed by the panic hook, which belongs to the program. A library
+//! leaves the hook alone; [`panic_is_contained`] lets a program's hook skip these messages.
 
 use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
-use std::sync::Once;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 thread_local! {
     static CONTAINED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `decode`; a panic becomes an error message. Whatever `decode` borrows must not be used after an error.
+/// Whether a panic of the current thread ends as an error of the reader.
+///
+/// The Parquet decoder panics on some damaged files. The reader catches these panics and returns
+/// an error, but the panic hook runs first and prints a message. A program that prints the error
+/// can leave that message out:
+///
+/// ```
+/// let usual = std::panic::take_hook();
+/// std::panic::set_hook(Box::new(move |panic| {
+///     if !graph_transformer_data::panic_is_contained() {
+///         usual(panic);
+///     }
+/// }));
+/// assert!(!graph_transformer_data::panic_is_contained());
+/// ```
+pub fn panic_is_contained() -> bool {
+    CONTAINED.get()
+}
+
+/// Runs `decode`; a panic becomes an error message. After an error, nothing that `decode` borrows
+/// may be used.
 pub(super) fn contained<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let usual = take_hook();
-        set_hook(Box::new(move |panic| {
-            if !CONTAINED.get() {
-                usual(panic);
-            }
-        }));
-    });
-    CONTAINED.set(true);
+    let outer = CONTAINED.replace(true);
     let result = catch_unwind(AssertUnwindSafe(decode));
-    CONTAINED.set(false);
+    CONTAINED.set(outer);
     result.map_err(|_| "a page contradicts itself".to_owned())
 }
 
@@ -37,6 +51,13 @@ mod tests {
         assert_eq!(contained(|| 7), Ok(7));
         assert!(contained(|| panic!("inside")).is_err());
         assert!(catch_unwind(|| panic!("outside")).is_err());
-        assert!(!CONTAINED.get());
+    }
+
+    #[test]
+    fn a_hook_can_see_which_panics_are_contained() {
+        assert!(!panic_is_contained());
+        assert_eq!(contained(|| contained(panic_is_contained)), Ok(Ok(true)));
+        assert_eq!(contained(|| (contained(|| panic!("inner")).is_err(), panic_is_contained())), Ok((true, true)));
+        assert!(!panic_is_contained());
     }
 }
