@@ -57,8 +57,8 @@ impl Chart<'_> {
         html! {
             figure {
                 figcaption {
-                    h3 { (self.title) @if log { " " span class="quiet" { "log scale" } } }
-                    ul class="legend" { @for series in &self.series { (self.legend(series)) } }
+                    h3 { (self.title) @if log { " " span.quiet { "log scale" } } }
+                    ul.legend { @for series in &self.series { (self.legend(series)) } }
                 }
                 svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-labelledby={ (id) "-t " (id) "-d" } {
                     title id={ (id) "-t" } { (self.title) " by epoch" }

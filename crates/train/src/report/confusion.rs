@@ -29,16 +29,15 @@ fn matrix(counts: &[Vec<usize>]) -> Markup {
                 th scope="row" { (class) }
                 @for (other, &cell) in row.iter().enumerate() {
                     @let share = cell as f64 / all.max(1) as f64;
-                    td class=(if other == class { "hit" } else { "miss" }) style={ "--share:" (format_args!("{share:.3}")) } {
-                        (count(cell))
-                    }
+                    @let hit = if other == class { "hit" } else { "miss" };
+                    td class=(hit) style=(format_args!("--share:{share:.3}")) { (count(cell)) }
                 }
                 td { (percent(row[class], all)) }
             }
         }
     };
     html! {
-        table class="matrix" {
+        table.matrix {
             caption { "Rows: true class. Columns: predicted class." }
             thead {
                 tr {
@@ -89,11 +88,7 @@ pub(super) fn of_labels(predicted: Predicted<'_>, names: &[&str]) -> Markup {
 
 fn more(all: usize, one: &str, plural: &str) -> Markup {
     let left = all.saturating_sub(ROWS);
-    html! {
-        @if left > 0 {
-            p class="quiet" { (count(left)) " more " (one) @if left > 1 { (plural) } }
-        }
-    }
+    html! { @if left > 0 { p.quiet { (count(left)) " more " (one) @if left > 1 { (plural) } } } }
 }
 
 /// How much there is to count.

@@ -58,9 +58,7 @@ fn link_counts(report: &Report<'_>, links: &Links) -> Markup {
     };
     html! {
         (scrolling("Links", &table))
-        p class="quiet" {
-            "The edges above are those that the network sees: held-out ones are not among them."
-        }
+        p.quiet { "The edges above are those that the network sees: held-out ones are not among them." }
     }
 }
 
@@ -76,21 +74,17 @@ fn targets(report: &Report<'_>, splits: &[(String, PartInfo)]) -> Markup {
         table {
             thead {
                 tr {
-                    th scope="col" { "target" }
-                    th scope="col" class="word" { "split" }
+                    th scope="col" { "target" } th.word scope="col" { "split" }
                     @for name in summaries { th scope="col" class=[word] { (name) } }
-                    th scope="col" { "labels" }
-                    th scope="col" { "missing" }
+                    th scope="col" { "labels" } th scope="col" { "missing" }
                 }
             }
             tbody {
                 @for (split, target) in rows.take(TARGETS) {
                     tr {
-                        th scope="row" { (target.name) }
-                        td class="word" { (split) }
+                        th scope="row" { (target.name) } td.word { (split) }
                         @for value in summary(target, float) { td class=[word] { (value) } }
-                        td { (count(target.count)) }
-                        td { (count(target.missing)) }
+                        td { (count(target.count)) } td { (count(target.missing)) }
                     }
                 }
             }
@@ -98,7 +92,7 @@ fn targets(report: &Report<'_>, splits: &[(String, PartInfo)]) -> Markup {
     };
     html! {
         (scrolling("Targets", &table))
-        @if left > 0 { p class="quiet" { (counted(left, "row")) " more" } }
+        @if left > 0 { p.quiet { (counted(left, "row")) " more" } }
     }
 }
 

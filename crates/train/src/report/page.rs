@@ -75,34 +75,35 @@ fn task_line(report: &Report<'_>) -> Markup {
     }
 }
 
+fn best_epoch(report: &Report<'_>) -> String {
+    report.outcome.best.as_ref().map_or("–".into(), |best| format!("epoch {}", best.epoch))
+}
+
 fn header(report: &Report<'_>) -> Markup {
     let outcome = report.outcome;
     let split = report.reported();
     let unit = if report.data.metric == Metric::Accuracy { " %" } else { "" };
     let metric = metric_name(report.data.metric).trim_end_matches(", %");
-    let best = outcome.best.as_ref().map_or("–".into(), |best| format!("epoch {}", best.epoch));
     let facts = [
         ("epochs", count(outcome.epochs)),
-        ("best validation", best),
+        ("best validation", best_epoch(report)),
         ("time", duration(outcome.seconds)),
         ("parameters", count(report.parameters)),
     ];
     html! {
         header {
-            p class="eyebrow" { "Training report" }
+            p.eyebrow { "Training report" }
             h1 { (report.name) }
-            p class="quiet" { (task_line(report)) }
-            p class="headline" {
+            p.quiet { (task_line(report)) }
+            p.headline {
                 @if let Some(scores) = report.last(split) {
                     span { @if split == Split::Test { "Test " } @else { "Validation " } (metric) }
                     strong { (number(scores.metric.exact)) (unit) }
                     small { "in the paper’s form " (number(scores.metric.paper)) (unit) }
-                } @else {
-                    span { "No epoch is complete yet" }
-                }
+                } @else { span { "No epoch is complete yet" } }
             }
-            dl class="facts" { @for (name, value) in &facts { div { dt { (name) } dd { (value) } } } }
-            p class="quiet" { (outcome.stop.sentence()) }
+            dl.facts { @for (name, value) in &facts { div { dt { (name) } dd { (value) } } } }
+            p.quiet { (outcome.stop.sentence()) }
         }
     }
 }
@@ -110,7 +111,6 @@ fn header(report: &Report<'_>) -> Markup {
 /// Last and best model, all splits, both forms.
 fn results(report: &Report<'_>) -> Markup {
     let Some(last) = report.history.last() else { return html! { p { "No epoch is complete yet." } } };
-    let best = report.outcome.best.as_ref();
     let resumable = report.outcome.last.is_empty();
     let epoch = if resumable { last.epoch } else { report.outcome.epochs };
     let group = |name: &str, forms: &dyn Fn(&Scores) -> Option<Forms>| {
@@ -123,9 +123,7 @@ fn results(report: &Report<'_>) -> Markup {
         html! {
             tbody {
                 tr { th scope="rowgroup" colspan="5" { (name) } }
-                @for split in Split::ALL.into_iter().filter(|split| report.last(*split).is_some()) {
-                    (row(split.name(), cells(split)))
-                }
+                @for split in Split::ALL { @if report.last(split).is_some() { (row(split.name(), cells(split))) } }
             }
         }
     };
@@ -135,10 +133,7 @@ fn results(report: &Report<'_>) -> Markup {
                 tr {
                     td {}
                     th scope="colgroup" colspan="2" { "last model" br; small { "epoch " (epoch) } }
-                    th scope="colgroup" colspan="2" {
-                        "best validation" br;
-                        small { @if let Some(best) = best { "epoch " (best.epoch) } @else { "–" } }
-                    }
+                    th scope="colgroup" colspan="2" { "best validation" br; small { (best_epoch(report)) } }
                 }
                 tr { td {} @for form in ["paper", "exact", "paper", "exact"] { th scope="col" { (form) } } }
             }
@@ -151,7 +146,7 @@ fn results(report: &Report<'_>) -> Markup {
     };
     html! {
         (scrolling("Results", &table))
-        p class="quiet" {
+        p.quiet {
             em { "paper" } " is the mean of batch means, as the published code reports it; "
             em { "exact" } " is over the whole split."
             @if !report.data.scaling.is_empty() { " The loss is that of standardised targets." }
@@ -184,8 +179,8 @@ fn curves(report: &Report<'_>) -> Markup {
         Chart { id: "rate", title: "learning rate", series: rate, best, log: true },
     ];
     html! {
-        div class="charts" { @for chart in &charts { (chart.figure()) } }
-        p class="quiet" { "In the paper’s form; the training split as the steps of the epoch saw it." }
+        div.charts { @for chart in &charts { (chart.figure()) } }
+        p.quiet { "In the paper’s form; the training split as the steps of the epoch saw it." }
     }
 }
 
@@ -212,25 +207,24 @@ fn predictions(report: &Report<'_>) -> Markup {
             };
             let more = width.saturating_sub(PLOTS);
             html! {
-                div class="charts" {
-                    @for (at, name) in columns.iter().enumerate().take(PLOTS) { (scatter::figure(at, name, &pairs(at))) }
+                div.charts {
+                    @for (at, name) in columns.iter().enumerate().take(PLOTS) {
+                        (scatter::figure(at, name, &pairs(at)))
+                    }
                 }
-                @if more > 0 { p class="quiet" { (counted(more, "target")) " more" } }
+                @if more > 0 { p.quiet { (counted(more, "target")) " more" } }
             }
         }
         (Metric::RocAuc, _) => scrolling("Predictions", &confusion::of_labels(predicted, &columns)),
         _ => scrolling("Predictions", &confusion::of_classes(predicted)),
     };
     let labels = counted(confusion::labels(predicted), if report.data.links.is_some() { "pair" } else { "label" });
-    html! {
-        p class="quiet" { "The " (split.name()) " split, " (when) ": " (labels) "." }
-        (content)
-    }
+    html! { p.quiet { "The " (split.name()) " split, " (when) ": " (labels) "." } (content) }
 }
 
 /// A list of names and values.
 fn pairs(rows: &[(&str, String)]) -> Markup {
-    html! { dl class="pairs" { @for (name, value) in rows { div { dt { (name) } dd { (value) } } } } }
+    html! { dl.pairs { @for (name, value) in rows { div { dt { (name) } dd { (value) } } } } }
 }
 
 fn speed(report: &Report<'_>) -> Markup {
@@ -269,9 +263,7 @@ fn machine(report: &Report<'_>) -> Markup {
 
 fn configuration(report: &Report<'_>) -> Markup {
     html! {
-        p class="quiet" {
-            code { "config.toml" } " of the run; " code { "gt train config.toml" } " trains the same again."
-        }
+        p.quiet { code { "config.toml" } " of the run; " code { "gt train config.toml" } " trains the same again." }
         (scrolling("Configuration", &html! { pre { code { (report.config.to_toml()) } } }))
     }
 }

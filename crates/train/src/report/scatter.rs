@@ -17,7 +17,8 @@ const RIGHT: f64 = 12.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 44.0;
 
-/// The figure of one target: `pairs` are predictions and labels. Where there are too many, every so manyth is shown.
+/// The figure of one target. `pairs` are predictions and labels; of too many, every so manyth is
+/// shown.
 pub(super) fn figure(id: usize, name: &str, pairs: &[(f64, f64)]) -> Markup {
     let finite: Vec<(f64, f64)> =
         pairs.iter().copied().filter(|(output, label)| output.is_finite() && label.is_finite()).collect();
@@ -27,6 +28,7 @@ pub(super) fn figure(id: usize, name: &str, pairs: &[(f64, f64)]) -> Markup {
     };
     let axis = Axis::linear(min, ends.fold(min, f64::max));
     let shown = finite.len().min(SHOWN);
+    let note = format!("{} of {} shown", count(shown), count(finite.len()));
     let across = |value: f64| LEFT + axis.at(value) * (SIZE - LEFT - RIGHT);
     let up = |value: f64| SIZE - BOTTOM - axis.at(value) * (SIZE - TOP - BOTTOM);
     let (left, right, low, high) = (LEFT, SIZE - RIGHT, SIZE - BOTTOM, TOP);
@@ -38,14 +40,9 @@ pub(super) fn figure(id: usize, name: &str, pairs: &[(f64, f64)]) -> Markup {
     let middle = (left + right) / 2.0;
     let mean = finite.iter().map(|(output, label)| (output - label).abs()).sum::<f64>() / finite.len() as f64;
     html! {
-        figure class="square" {
+        figure.square {
             figcaption {
-                h3 {
-                    (name) " "
-                    span class="quiet" {
-                        @if shown < finite.len() { (count(shown)) " of " (count(finite.len())) " shown" }
-                    }
-                }
+                h3 { (name) @if shown < finite.len() { " " span.quiet { (note) } } }
             }
             svg viewBox={ "0 0 " (SIZE) " " (SIZE) } role="img" aria-labelledby={ "s" (id) "-t s" (id) "-d" } {
                 title id={ "s" (id) "-t" } { (name) ": predicted against true" }

@@ -14,5 +14,5 @@ pub(super) fn row<T: Render>(name: impl Render, cells: impl IntoIterator<Item = 
 
 /// A box in which something wide scrolls, also by keyboard.
 pub(super) fn scrolling(label: &str, content: &Markup) -> Markup {
-    html! { div class="scroll" tabindex="0" role="region" aria-label=(label) { (content) } }
+    html! { div.scroll tabindex="0" role="region" aria-label=(label) { (content) } }
 }
