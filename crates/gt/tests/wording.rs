@@ -124,7 +124,7 @@ fn write(folder: &Path, files: &Files) {
     }
 }
 
-/// The first line in which two versions of a file differ; a file that is missing is empty.
+/// The first line in which two versions of a file differ; a missing file has no lines.
 fn difference(name: &str, golden: Option<&String>, printed: Option<&String>) -> Option<String> {
     let [golden, printed] = [golden, printed].map(|text| text.map_or(vec![], |text| text.split('\n').collect()));
     let lines = golden.len().max(printed.len());

@@ -32,14 +32,14 @@ pub fn skip(resource: Resource, reason: impl Display) {
 /// The path of a file or folder in `shared/`, next to the checkout; `None` and a skip without it.
 ///
 /// # Panics
-/// As [`skip`].
+/// If the file is missing, under the conditions of [`skip`].
 #[track_caller]
 pub fn shared(file: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared").join(file);
     match path.canonicalize() {
         Ok(path) => Some(path),
         Err(error) => {
-            skip(Resource::Shared, format_args!("{}: {error}", path.display()));
+            skip(Resource::Shared, format_args!("shared/{file}, next to the checkout: {error}"));
             None
         }
     }
@@ -51,7 +51,9 @@ pub fn say(text: impl Display) {
     let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
 }
 
-/// The running test and its binary, as `pairs::edges_are_found`: the harness names a thread after its test.
+/// The running test after its binary, as `pairs::edges_are_found`.
+///
+/// The harness names a thread after its test.
 fn test_name() -> String {
     let binary = std::env::current_exe().ok();
     let binary = binary.as_deref().and_then(Path::file_stem).unwrap_or_default().to_string_lossy();
