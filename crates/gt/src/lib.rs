@@ -5,8 +5,9 @@
 //! * [`graph`]: graphs, batches and positional encodings;
 //! * [`data`]: data sets, files, generators, splits and downloads;
 //! * [`nn`]: the engine: kernels with explicit backward, losses, optimisers;
-//! * [`models`]: configurations, the Graph Transformer's first values and parameter names, model files;
-//! * [`train`]: training, metrics, checkpoints, evaluation.
+//! * [`models`]: configurations, the Graph Transformer's initial weights and parameter names, model files;
+//! * [`train`]: training, metrics, checkpoints, evaluation;
+//! * [`reproduce`]: the paper's tables, trained again and compared.
 //!
 //! ```
 //! use graph_transformer::data::{SbmSet, SbmSizes};
@@ -27,4 +28,5 @@ pub use gt_data as data;
 pub use gt_graph as graph;
 pub use gt_models as models;
 pub use gt_nn as nn;
+pub use gt_reproduce as reproduce;
 pub use gt_train as train;

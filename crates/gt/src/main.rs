@@ -5,13 +5,11 @@
 mod cache;
 mod commands;
 mod console;
-mod deviation;
 mod device;
 mod drawing;
 mod interrupt;
 mod panics;
 mod progress;
-mod reproduce;
 mod threads;
 
 use std::process::ExitCode;

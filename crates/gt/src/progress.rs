@@ -53,10 +53,7 @@ impl Progress {
 
     /// Before the first epoch.
     pub fn start(&self, parameters: usize, device: &str) {
-        let Self { name, graphs, epochs, .. } = self;
-        console::say!(
-            "{name}: {graphs} graphs, {parameters} parameters, at most {epochs} epochs on {device}; a / b is training / validation"
-        );
+        console::say!("{}", start_line(&self.name, self.graphs, parameters, self.epochs, device));
     }
 
     /// After the last epoch.
@@ -91,6 +88,29 @@ impl Progress {
     }
 }
 
+/// The line before the first epoch of a run.
+pub fn start_line(run: &str, graphs: usize, parameters: usize, epochs: usize, device: &str) -> String {
+    format!(
+        "{run}: {graphs} graphs, {parameters} parameters, at most {epochs} epochs on {device}; \
+         a / b is training / validation"
+    )
+}
+
+/// The line of an epoch.
+pub fn epoch_line(metric: &str, record: &EpochRecord) -> String {
+    let test = record.test.as_ref().map_or(String::new(), |test| format!("  test {:.4}", test.metric.paper));
+    format!(
+        "epoch {:4}  lr {:.1e}  loss {:.4} / {:.4}  {metric} {:.4} / {:.4}{test}  {:.1} s",
+        record.epoch,
+        record.lr,
+        record.train.loss.paper,
+        record.val.loss.paper,
+        record.train.metric.paper,
+        record.val.metric.paper,
+        record.seconds,
+    )
+}
+
 fn style() -> ProgressStyle {
     let rate = |state: &ProgressState, out: &mut dyn Write| {
         let _ = write!(out, "{:.1}/s", state.per_sec());
@@ -121,18 +141,7 @@ impl Observer for Progress {
     fn epoch(&mut self, record: &EpochRecord) {
         self.sitting = (self.sitting.0 + 1, self.sitting.1 + record.seconds);
         self.last = Some(record.clone());
-        let test = record.test.as_ref().map_or(String::new(), |test| format!("  test {:.4}", test.metric.paper));
-        self.say(&format!(
-            "epoch {:4}  lr {:.1e}  loss {:.4} / {:.4}  {} {:.4} / {:.4}{test}  {:.1} s",
-            record.epoch,
-            record.lr,
-            record.train.loss.paper,
-            record.val.loss.paper,
-            self.metric,
-            record.train.metric.paper,
-            record.val.metric.paper,
-            record.seconds,
-        ));
+        self.say(&epoch_line(self.metric, record));
     }
 
     fn note(&mut self, text: &str) {

@@ -11,6 +11,7 @@ use clap::Args;
 use gt_data::{Dataset, SbmSet, SbmSizes};
 use gt_graph::TargetKind;
 use gt_models::{Config, Preset, PublishedSet};
+use gt_reproduce::mean_and_deviation;
 use gt_train::{
     Card, CardData, Observer, Outcome, Part, Report, RunDirectory, Scores, Stop, Task, TrainError, Training,
 };
@@ -19,7 +20,6 @@ use serde_json::{Map, Value};
 
 use crate::cache::{fetched_zinc, kernel_cache};
 use crate::console;
-use crate::deviation::mean_and_deviation;
 use crate::device::{DeviceChoice, PrecisionName};
 use crate::interrupt::{Interrupted, interrupt};
 use crate::progress::Progress;

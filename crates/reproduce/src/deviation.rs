@@ -1,6 +1,13 @@
 //! Mean and deviation over seeds.
 
-/// Of a sample: the deviation is that of the population it stands for, 0 for a single value.
+/// Mean and sample standard deviation of `values`; the deviation of a single value is 0.
+///
+/// ```
+/// use graph_transformer_reproduce::mean_and_deviation;
+///
+/// assert_eq!(mean_and_deviation(&[1.0, 3.0]), (2.0, 2f64.sqrt()));
+/// assert_eq!(mean_and_deviation(&[5.0]), (5.0, 0.0));
+/// ```
 pub fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;

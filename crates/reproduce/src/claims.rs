@@ -1,32 +1,40 @@
-//! The paper's statements as checks: on our records, and on the paper's own numbers.
+//! The paper's statements as checks on our records and on the paper's own numbers.
 
 use serde::Serialize;
 
-use super::score::{Measure, Score};
+use crate::score::{Measure, Score};
 
-/// A statement of the paper, and what would have to be true for it.
+/// A statement of the paper, and the comparisons that would have to support it.
 #[derive(Debug, Serialize)]
 pub struct Claim {
+    /// In our words.
     pub statement: &'static str,
-    /// Where it stands.
+    /// The section of the paper.
     pub source: &'static str,
+    /// Whether our records support it.
     pub status: Status,
-    /// Of the paper's own numbers.
+    /// Whether the paper's own numbers support it.
     pub in_the_paper: Status,
+    /// The comparisons behind it.
     pub checks: Vec<Check>,
 }
 
+/// Whether a statement holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Status {
+    /// Every comparison supports it.
     #[serde(rename = "holds")]
     Holds,
+    /// At least one comparison contradicts it.
     #[serde(rename = "does not hold")]
     DoesNotHold,
+    /// No comparison contradicts it, but some lack records.
     #[serde(rename = "not enough records")]
     NotEnoughRecords,
 }
 
 impl Status {
+    /// The name for people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Holds => "holds",
@@ -35,8 +43,8 @@ impl Status {
         }
     }
 
-    /// One contradiction is enough; agreement has to be complete.
-    fn of<'a>(checks: impl Iterator<Item = &'a Option<bool>>) -> Self {
+    /// One contradiction refutes; support has to be complete.
+    fn from_checks<'a>(checks: impl Iterator<Item = &'a Option<bool>>) -> Self {
         let mut status = Self::Holds;
         for check in checks {
             match check {
@@ -52,18 +60,23 @@ impl Status {
 /// One configuration against another.
 #[derive(Debug, Serialize)]
 pub struct Check {
+    /// What is compared.
     pub compared: Compared,
-    /// What should be ahead.
+    /// The configuration that should be ahead.
     pub ahead: String,
+    /// The configuration that should be behind.
     pub behind: String,
+    /// Our scores of both.
     pub scores: [Option<Score>; 2],
-    /// By how many units it is ahead.
+    /// The lead in units; negative if the order is reversed.
     pub units: Option<f64>,
+    /// Whether our records have this order.
     pub holds: Option<bool>,
+    /// Whether the paper's numbers have this order.
     pub holds_in_the_paper: Option<bool>,
 }
 
-/// What is compared.
+/// The quantity of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Compared {
@@ -74,6 +87,7 @@ pub enum Compared {
 }
 
 impl Compared {
+    /// The name for people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Test => "test",
@@ -84,12 +98,12 @@ impl Compared {
 
 /// Test and training scores of a configuration.
 #[derive(Clone, Copy, Debug)]
-pub struct Known {
+pub(crate) struct KnownScores {
     pub test: Score,
     pub train: Option<Score>,
 }
 
-impl Known {
+impl KnownScores {
     fn value(&self, compared: Compared) -> Option<Score> {
         match compared {
             Compared::Test => Some(self.test),
@@ -114,18 +128,18 @@ const TABLE_1: [&str; 8] = [
 ];
 
 type Pair = (Compared, String, String);
-/// What is known of a configuration.
-type Source<'a> = &'a dyn Fn(&str) -> Option<Known>;
+/// Finds the scores of a configuration.
+type ScoreLookup<'a> = &'a dyn Fn(&str) -> Option<KnownScores>;
 
-/// All claims, checked on our scores and on the paper's.
-pub fn claims(ours: Source<'_>, paper: Source<'_>) -> Vec<Claim> {
+/// All statements, checked on our scores and on the paper's.
+pub(crate) fn check_claims(ours: ScoreLookup<'_>, paper: ScoreLookup<'_>) -> Vec<Claim> {
     let claim = |statement, source, pairs: Vec<Pair>| {
         let checks: Vec<Check> = pairs.into_iter().map(|pair| check(pair, ours, paper)).collect();
         Claim {
             statement,
             source,
-            status: Status::of(checks.iter().map(|check| &check.holds)),
-            in_the_paper: Status::of(checks.iter().map(|check| &check.holds_in_the_paper)),
+            status: Status::from_checks(checks.iter().map(|check| &check.holds)),
+            in_the_paper: Status::from_checks(checks.iter().map(|check| &check.holds_in_the_paper)),
             checks,
         }
     };
@@ -139,9 +153,9 @@ pub fn claims(ours: Source<'_>, paper: Source<'_>) -> Vec<Claim> {
     ]
 }
 
-fn check((compared, ahead, behind): Pair, ours: Source<'_>, paper: Source<'_>) -> Check {
-    let measure = Measure::of(&ahead);
-    let scores = |of: Source<'_>| [&ahead, &behind].map(|preset| of(preset)?.value(compared));
+fn check((compared, ahead, behind): Pair, ours: ScoreLookup<'_>, paper: ScoreLookup<'_>) -> Check {
+    let measure = Measure::for_preset(&ahead);
+    let scores = |lookup: ScoreLookup<'_>| [&ahead, &behind].map(|preset| lookup(preset)?.value(compared));
     let own = scores(ours);
     let lead = |[one, other]: [Option<Score>; 2]| {
         let (one, other) = (one?.mean, other?.mean);
@@ -164,7 +178,7 @@ fn best() -> Vec<Pair> {
     SETS.iter().flat_map(|set| TABLE_1[1..].iter().map(move |other| pair(set, other))).collect()
 }
 
-/// All cells of Table 1 with one word against the same with another.
+/// All cells of Table 1 with the word `ahead`, each against the cell with `behind` instead.
 fn switched(ahead: &str, behind: &str) -> Vec<Pair> {
     let with = |cell: &&&str| cell.split('-').any(|word| word == ahead);
     let pair = |set: &str, cell: &str| {
@@ -179,7 +193,7 @@ fn baselines() -> Vec<Pair> {
     SETS.iter().flat_map(|set| ["gcn", "gat"].map(|other| pair(set, other))).collect()
 }
 
-/// Worse on the test part, with a wider gap to the training part.
+/// Overfitting: worse on the test part, with a wider gap to the training part.
 fn overfitting() -> Vec<Pair> {
     let pairs = |set: &str, other: &str| {
         let (wl, other) = (format!("{set}-sparse-wl-bn"), format!("{set}-sparse-{other}-bn"));
@@ -190,17 +204,17 @@ fn overfitting() -> Vec<Pair> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::paper::Paper;
     use super::*;
+    use crate::paper::Paper;
 
-    fn printed(paper: &Paper) -> impl Fn(&str) -> Option<Known> {
-        |preset| paper.cell(preset).map(|cell| Known { test: cell.test, train: cell.train })
+    fn printed(paper: &Paper) -> impl Fn(&str) -> Option<KnownScores> {
+        |preset| paper.cell(preset).map(|cell| KnownScores { test: cell.test, train: cell.train })
     }
 
     #[test]
     fn the_papers_own_numbers_contradict_two_of_its_statements() {
-        let paper = Paper::new();
-        let all = claims(&printed(&paper), &printed(&paper));
+        let paper = Paper::load();
+        let all = check_claims(&printed(&paper), &printed(&paper));
         let status: Vec<Status> = all.iter().map(|claim| claim.in_the_paper).collect();
         use Status::{DoesNotHold, Holds};
         assert_eq!(status, [Holds, Holds, Holds, Holds, DoesNotHold, DoesNotHold]);
@@ -216,24 +230,27 @@ mod tests {
 
     #[test]
     fn one_contradiction_is_enough_and_agreement_must_be_complete() {
-        let paper = Paper::new();
+        let paper = Paper::load();
         let printed = printed(&paper);
         let without = |missing: &'static str| {
             let printed = &printed;
             move |preset: &str| if preset == missing { None } else { printed(preset) }
         };
-        assert_eq!(claims(&without("zinc-gat"), &printed)[2].status, Status::NotEnoughRecords);
-        assert_eq!(claims(&without("zinc-sparse-none-bn"), &printed)[4].status, Status::DoesNotHold);
-        assert_eq!(claims(&|_| None, &printed)[0].status, Status::NotEnoughRecords);
+        assert_eq!(check_claims(&without("zinc-gat"), &printed)[2].status, Status::NotEnoughRecords);
+        assert_eq!(check_claims(&without("zinc-sparse-none-bn"), &printed)[4].status, Status::DoesNotHold);
+        assert_eq!(check_claims(&|_| None, &printed)[0].status, Status::NotEnoughRecords);
     }
 
     #[test]
     fn leads_are_counted_in_units_of_both_deviations() {
         let ours = |preset: &str| {
             let mean = if preset == "zinc-gcn" { 0.35 } else { 0.30 };
-            Some(Known { test: Score::from((mean, if preset == "zinc-gcn" { 0.003 } else { 0.004 })), train: None })
+            Some(KnownScores {
+                test: Score::from((mean, if preset == "zinc-gcn" { 0.003 } else { 0.004 })),
+                train: None,
+            })
         };
-        let all = claims(&ours, &|_| None);
+        let all = check_claims(&ours, &|_| None);
         let check = &all[2].checks[0];
         assert_eq!((check.holds, check.behind.as_str()), (Some(true), "zinc-gcn"));
         assert!((check.units.unwrap() - 10.0).abs() < 1e-9);

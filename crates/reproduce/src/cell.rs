@@ -1,57 +1,60 @@
-//! What is trained with several seeds: a published configuration on one draw of its data.
+//! Cells: a published configuration on one draw of its data, trained with several seeds.
 
 use gt_models::PublishedSet;
 
-/// Seed of the CLUSTER and PATTERN that all cells are trained on, chosen before any of them was.
+/// Seed of the CLUSTER and PATTERN graphs of all cells, fixed before the first training.
 const DRAW: u64 = 41;
-/// Seed of the second draw, which shows what redrawing changes.
+/// Seed of the second draw, which measures the effect of redrawing.
 const SECOND_DRAW: u64 = 42;
-/// The cell that is trained on both.
+/// The configuration that is trained on both draws.
 const DRAWN_TWICE: &str = "cluster-sparse-lappe-bn";
-/// What the name of a cell on the second draw ends with.
+/// End of the name of a cell on the second draw.
 const SUFFIX: &str = "-draw2";
 
 /// A published configuration on one draw of its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
+    /// Name of the configuration.
     pub preset: String,
+    /// Whether its data is drawn with the second seed.
     pub second_draw: bool,
 }
 
 impl Cell {
+    /// A configuration on the data that all cells share.
     pub fn first_draw(preset: &str) -> Self {
         Self { preset: preset.to_owned(), second_draw: false }
     }
 
-    /// The cell that measures what redrawing changes.
+    /// The cell that measures the effect of redrawing.
     pub fn second_draw() -> Self {
         Self { preset: DRAWN_TWICE.to_owned(), second_draw: true }
     }
 
-    /// Its name in files and commands.
+    /// The cell's name in files and commands.
     pub fn name(&self) -> String {
         format!("{}{}", self.preset, if self.second_draw { SUFFIX } else { "" })
     }
 
-    /// Whether `--cell TEXT` means it: its name, or the beginning of its name up to a hyphen.
-    pub fn begins_with(&self, text: &str) -> bool {
+    /// Whether `text` is this cell's name, or the beginning of the name up to a hyphen.
+    pub(crate) fn begins_with(&self, text: &str) -> bool {
         self.name().strip_prefix(text).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     }
 
-    /// The data, as the first word says.
-    pub fn set(&self) -> PublishedSet {
-        set_of(&self.preset)
+    /// The data set, which is the first word of the name.
+    pub(crate) fn set(&self) -> PublishedSet {
+        published_set(&self.preset)
     }
 
-    /// Seed of its data, if that is drawn.
-    pub fn data_seed(&self) -> Option<u64> {
+    /// Seed of the cell's data, if it is drawn.
+    pub(crate) fn data_seed(&self) -> Option<u64> {
         let seed = if self.second_draw { SECOND_DRAW } else { DRAW };
         (self.set() != PublishedSet::Zinc).then_some(seed)
     }
 }
 
-/// The data of a configuration, as the first word of its name says.
-pub fn set_of(preset: &str) -> PublishedSet {
+/// The data set of a configuration, which is the first word of its name.
+pub(crate) fn published_set(preset: &str) -> PublishedSet {
     match preset.split('-').next() {
         Some("zinc") => PublishedSet::Zinc,
         Some("pattern") => PublishedSet::Pattern,

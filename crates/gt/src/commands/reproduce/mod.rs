@@ -1,5 +1,7 @@
 //! `gt reproduce`
 
+mod run_lines;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,76 +9,81 @@ use std::time::Duration;
 use anyhow::{Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
 use gt_nn::cuda::CudaDevice;
+use gt_reproduce::{
+    Cell, DataSource, Limits, Page, Paper, Plan, PlanOutcome, Results, ResultsFolder, Runner, SharedData, choose_cells,
+    clear_leftover, count_of,
+};
 use serde_json::json;
 
 use super::CheckFailed;
+use crate::cache::{fetched_zinc, kernel_cache};
 use crate::console;
 use crate::device::{DeviceChoice, PrecisionName};
 use crate::interrupt::{Interrupted, interrupt};
-use crate::reproduce::cell::Cell;
-use crate::reproduce::data::Data;
-use crate::reproduce::limits::Limits;
-use crate::reproduce::page::{Page, Results, counted};
-use crate::reproduce::paper::Paper;
-use crate::reproduce::plan::{Plan, choose, clear_leftover};
-use crate::reproduce::record::Folder;
-use crate::reproduce::run::{Outcome, Runner};
 
-/// Train the cells of the paper's tables, go on with what is unfinished, and put ours beside theirs.
+/// Train the cells of the paper's tables, resume unfinished runs, and compare the results with the
+/// paper's.
 #[derive(Args)]
 #[command(
-    after_help = "Every finished run leaves one small file in RESULTS/records and is never made again; delete the file to make it again. What is stopped, by --budget, a \
-signal or a crash, lies in RESULTS/unfinished, and the next call goes on with it, on another machine too: carry the folder. RESULTS/tables.md and tables.html are \
-written at the end of every call.\n\nExamples:\n  gt reproduce table1 --cell zinc-sparse-lappe-bn --zinc zinc12k.parquet\n  \
+    after_help = "Every finished run leaves one small file in RESULTS/records and is never made again; delete the file to make the run again. \
+A run that is stopped by --budget, a signal or a crash lies in RESULTS/unfinished. The next call resumes it, also on another machine with a copy of the folder. \
+Every call writes RESULTS/tables.md and RESULTS/tables.html at its end.\n\nExamples:\n  gt reproduce table1 --cell zinc-sparse-lappe-bn --zinc zinc12k.parquet\n  \
 gt reproduce all --device cuda --precision tf32 --budget 25\n  gt reproduce table3 --render\n  gt reproduce claims"
 )]
 pub struct Arguments {
-    /// What to make, or to check
+    /// The table to make, or the claims to check
     #[arg(value_enum)]
     what: What,
-    /// Only these cells: a name such as zinc-sparse-lappe-bn, or its beginning, such as zinc-sparse (may be repeated)
+    /// Only these cells: a name such as zinc-sparse-lappe-bn, or its beginning, such as zinc-sparse
+    /// (may be repeated)
     #[arg(long = "cell", value_name = "NAME")]
     cells: Vec<String>,
     /// Seeds of the runs of each cell
     #[arg(long, value_delimiter = ',', value_name = "A,B,…", value_parser = super::seeds(), default_value = "41,95,22,35")]
     seeds: Vec<u64>,
-    /// Where to compute: auto (a CUDA card if there is one), cpu, cuda or cuda:N
+    /// Where to compute: auto (a CUDA GPU if there is one), cpu, cuda or cuda:N
     #[arg(long, default_value = "auto")]
     device: DeviceChoice,
-    /// Precision of products on a card; records tell it
+    /// Precision of products on a GPU; stored in the records
     #[arg(long, value_enum, default_value = "f32")]
     precision: PrecisionName,
-    /// Runs side by side [default: 4 on a card, 1 on the processor]
+    /// Number of parallel runs [default: 4 on a GPU, 1 on the CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: Option<u16>,
-    /// Stop after so many minutes, at the end of an epoch but at most a minute later (encodings that are being computed are finished first); the next call goes on
+    /// Stop after so many minutes, at the end of an epoch but at most a minute later (encodings
+    /// under computation are finished first); the next call resumes
     #[arg(long, value_name = "MINUTES")]
     budget: Option<f64>,
     /// Folder of records and unfinished runs
     #[arg(long, value_name = "DIR", default_value = DEFAULT_RESULTS)]
     results: PathBuf,
-    /// Folder for encodings, and where zinc12k.parquet is looked for [default: RESULTS/data]
+    /// Folder for encodings, and the first place to look for zinc12k.parquet [default:
+    /// RESULTS/data]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// ZINC-12k [default: zinc12k.parquet in the folder of data, in this folder, or where `gt data fetch zinc` puts it]
+    /// ZINC-12k [default: zinc12k.parquet in the data folder, in this folder, or where `gt data
+    /// fetch zinc` puts it]
     #[arg(long, value_name = "FILE")]
     zinc: Option<PathBuf>,
-    /// For a trial: draw so many training graphs of CLUSTER and PATTERN, and the others in proportion; needs --results of its own
+    /// For a trial: draw so many training graphs of CLUSTER and PATTERN, and the other parts in
+    /// proportion; needs its own --results
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     graphs: Option<u32>,
-    /// For a trial: set a key such as train.epochs=2; needs --results of its own, and tables say so
+    /// For a trial: set a key such as train.epochs=2; needs its own --results, and the tables name
+    /// the setting
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Keep whole run directories, in RESULTS/runs: weights, metrics, events for TensorBoard
     #[arg(long)]
     keep_runs: bool,
-    /// Train nothing, only render what there is
+    /// Train nothing, only render the tables of the existing records
     #[arg(long)]
     render: bool,
-    /// Put the tables into this Markdown file, between the lines `<!-- tables -->` and `<!-- /tables -->`
+    /// Also put the tables into this Markdown file, between the lines `<!-- tables -->` and `<!--
+    /// /tables -->`
     #[arg(long, value_name = "FILE")]
     into: Option<PathBuf>,
-    /// Print cells (or claims) and what became of the runs as one line of JSON
+    /// Print cells (or claims) and the outcome of the runs as one line of JSON
     #[arg(long)]
     json: bool,
 }
@@ -100,7 +107,7 @@ enum What {
 }
 
 impl What {
-    /// The sections of the page that it is about.
+    /// Names of the sections of the page to show.
     fn sections(self) -> &'static [&'static str] {
         match self {
             What::Table1 => &["table1"],
@@ -124,30 +131,30 @@ impl What {
 
 impl Arguments {
     pub fn run(self) -> Result<()> {
-        let paper = Paper::new();
-        let folder = Folder::new(&self.results);
-        let cells = self.chosen(&paper)?;
-        // What is wrong with the file should not be found out hours later.
-        self.inserted(&Results { paper: &paper, records: &folder.records()? }.page())?;
+        let paper = Paper::load();
+        let folder = ResultsFolder::new(&self.results);
+        let cells = self.choose_cells(&paper)?;
+        // A wrong file for the tables is an error now, not hours later.
+        self.fill_file(&Results { paper: &paper, records: &folder.records()? }.page())?;
         let outcome = match self.render || self.what == What::Claims {
             true => None,
             false => Some(self.train(&cells, &folder, &paper)?),
         };
         self.show(&paper, &folder, outcome.as_ref().map(|(outcome, _)| outcome))?;
         match outcome {
-            Some((outcome, interrupted)) => self.end(&outcome, interrupted),
+            Some((outcome, interrupted)) => report_outcome(&outcome, interrupted),
             None => Ok(()),
         }
     }
 
-    /// Whether the results are kept apart from those of the paper's settings.
+    /// Whether the results folder is another one than that of the paper's settings.
     fn is_apart(&self) -> bool {
-        // However it is written.
+        // The same folder may be written in several ways.
         let place = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).ok();
         place(&self.results) != place(Path::new(DEFAULT_RESULTS))
     }
 
-    fn chosen(&self, paper: &Paper) -> Result<Vec<Cell>> {
+    fn choose_cells(&self, paper: &Paper) -> Result<Vec<Cell>> {
         let distinct: BTreeSet<u64> = self.seeds.iter().copied().collect();
         ensure!(distinct.len() == self.seeds.len(), "--seeds names a seed twice");
         let budget = self.budget.unwrap_or_default();
@@ -165,14 +172,14 @@ impl Arguments {
         if self.cells.is_empty() {
             return Ok(cells);
         }
-        // The second draw belongs to no table, and may be asked for beside any.
+        // The second draw belongs to no table, and may be named with any.
         let second =
             Some(Cell::second_draw()).filter(|cell| self.cells.contains(&cell.name()) && !cells.contains(cell));
-        choose(&[cells, second.into_iter().collect()].concat(), &self.cells)
+        Ok(choose_cells(&[cells, second.into_iter().collect()].concat(), &self.cells)?)
     }
 
-    /// Makes the runs that are left; also tells whether it was interrupted.
-    fn train(&self, cells: &[Cell], folder: &Folder, paper: &Paper) -> Result<(Outcome, bool)> {
+    /// Trains the runs that are left; also returns whether a signal interrupted them.
+    fn train(&self, cells: &[Cell], folder: &ResultsFolder, paper: &Paper) -> Result<(PlanOutcome, bool)> {
         let graphs = self.graphs.map(|graphs| graphs as usize);
         let records = folder.records()?;
         let plan = Plan::new(cells, &self.seeds, &self.set, graphs, folder, &records, paper)?;
@@ -181,24 +188,29 @@ impl Arguments {
             console::warn(&format!("{cell}: this program has no such preset, so it is not run"));
         }
         if plan.jobs.is_empty() {
-            console::say!("nothing to make: {} done", counted(plan.done.len(), "run"));
-            return Ok((Outcome::default(), false));
+            console::say!("nothing to make: {} done", count_of(plan.done.len(), "run"));
+            return Ok((PlanOutcome::default(), false));
         }
         let device = self.device.open_for(self.precision)?;
         folder.prepare()?;
-        // More minutes than can be counted are no limit.
+        // More minutes than a duration can hold are no limit.
         let budget = self.budget.and_then(|minutes| Duration::try_from_secs_f64(60.0 * minutes).ok());
         let limits = Limits::new(interrupt(), budget);
         let data_dir = self.data_dir.clone().unwrap_or_else(|| self.results.join("data"));
-        let data = Data::new(self.zinc.clone(), data_dir, graphs, self.is_apart());
+        let data = SharedData::new(DataSource {
+            zinc: self.find_zinc(&data_dir),
+            encodings: data_dir,
+            train_graphs: graphs,
+            allow_other_data: self.is_apart(),
+        });
         let jobs = self.jobs.map_or(if device.is_some() { 4 } else { 1 }, usize::from);
         let begun = plan.jobs.iter().filter(|job| job.begun).count();
-        let on = device.as_ref().map_or("the processor".to_owned(), |card: &CudaDevice| {
-            format!("{}, {}", card.name(), self.precision.precision().name())
+        let on = device.as_ref().map_or("the CPU".to_owned(), |gpu: &CudaDevice| {
+            format!("{}, {}", gpu.name(), self.precision.precision().name())
         });
         console::say!(
-            "{} to make, {begun} of them begun, {} done; {jobs} side by side on {on}, the longest first",
-            counted(plan.jobs.len(), "run"),
+            "{} to make, {begun} of them begun, {} done; {jobs} in parallel on {on}, the longest first",
+            count_of(plan.jobs.len(), "run"),
             plan.done.len()
         );
         let runner = Runner {
@@ -206,30 +218,38 @@ impl Arguments {
             data: &data,
             paper,
             limits: &limits,
-            // Each run opens the card on a thread of its own; by now it is settled which.
-            device: match (&device, self.device) {
-                (None, _) => DeviceChoice::Cpu,
-                (Some(_), DeviceChoice::Auto) => DeviceChoice::Cuda(0),
-                (Some(_), named) => named,
-            },
+            // Each run opens the GPU on its own thread.
+            gpu: device.as_ref().map(|_| match self.device {
+                DeviceChoice::Cuda(number) => number,
+                DeviceChoice::Auto | DeviceChoice::Cpu => 0,
+            }),
             precision: self.precision.precision(),
+            kernel_cache: kernel_cache(),
             jobs,
             settings: self.set.clone(),
             keep_runs: self.keep_runs,
+            version: crate::VERSION.to_owned(),
+            observe: &run_lines::print_event,
         };
         let outcome = runner.run(&plan.jobs);
-        Ok((outcome, limits.interrupted()))
+        Ok((outcome, limits.is_interrupted()))
     }
 
-    /// Writes the tables and prints what was asked for.
-    fn show(&self, paper: &Paper, folder: &Folder, outcome: Option<&Outcome>) -> Result<()> {
+    /// The file of ZINC-12k: the one that was named, or the first that exists in the usual places.
+    fn find_zinc(&self, data_dir: &Path) -> Option<PathBuf> {
+        let usual = [data_dir.join("zinc12k.parquet"), "zinc12k.parquet".into()];
+        self.zinc.clone().or_else(|| usual.into_iter().find(|file| file.exists())).or_else(fetched_zinc)
+    }
+
+    /// Writes the tables, and prints the chosen sections.
+    fn show(&self, paper: &Paper, folder: &ResultsFolder, outcome: Option<&PlanOutcome>) -> Result<()> {
         let records = folder.records()?;
         let results = Results { paper, records: &records };
         let page = results.page();
         folder.prepare()?;
-        gt_data::write_bytes(&folder.path().join("tables.md"), page.markdown().as_bytes())?;
-        gt_data::write_bytes(&folder.path().join("tables.html"), page.html().as_bytes())?;
-        if let Some((file, text)) = self.inserted(&page)? {
+        gt_data::write_bytes(&folder.path().join("tables.md"), page.to_markdown().as_bytes())?;
+        gt_data::write_bytes(&folder.path().join("tables.html"), page.to_html().as_bytes())?;
+        if let Some((file, text)) = self.fill_file(&page)? {
             gt_data::write_bytes(file, text.as_bytes())?;
         }
         let sections = self.what.sections();
@@ -237,62 +257,63 @@ impl Arguments {
             let cells: Vec<_> =
                 results.comparisons().into_iter().filter(|row| sections.contains(&row.table.as_str())).collect();
             let claims = sections.contains(&"claims").then(|| results.claims());
-            let none = Outcome::default();
-            let Outcome { finished, left, elsewhere, failed } = outcome.unwrap_or(&none);
-            let failed: Vec<_> = failed.iter().map(|(run, reason)| json!({"run": run, "reason": reason})).collect();
+            let none = PlanOutcome::default();
+            let PlanOutcome { finished, left, elsewhere, failed } = outcome.unwrap_or(&none);
+            let failed: Vec<_> =
+                failed.iter().map(|(run, reason)| json!({"run": run, "reason": reason.to_string()})).collect();
             return console::print_json(&json!({
                 "results": self.results.display().to_string(), "cells": cells, "claims": claims, "hours": results.hours(),
                 "finished": finished, "left": left, "elsewhere": elsewhere, "failed": failed,
             }));
         }
         let shown = page.sections.iter().filter(|section| sections.contains(&section.name.as_str()));
-        let text: Vec<String> = shown.map(|section| section.plain()).collect();
+        let text: Vec<String> = shown.map(|section| section.to_plain_text()).collect();
         let hours = results.hours().sentence();
         let files = format!("{0}/tables.md, {0}/tables.html", folder.path().display());
         console::print(&format!("{}\n{hours}\ntables: {files}\n", text.join("\n")))
     }
 
-    /// The file that the tables are put into, and its text with them.
-    fn inserted(&self, page: &Page) -> Result<Option<(&Path, String)>> {
+    /// The file of `--into`, and its text with the tables.
+    fn fill_file(&self, page: &Page) -> Result<Option<(&Path, String)>> {
         let Some(file) = &self.into else { return Ok(None) };
         let text = std::fs::read_to_string(file).map_err(|e| anyhow!("{}: {e}", file.display()))?;
         let marks = "it has no lines `<!-- tables -->` and `<!-- /tables -->`";
-        let text = page.insert(&text).ok_or_else(|| anyhow!("{}: {marks}", file.display()))?;
+        let text = page.insert_into(&text).ok_or_else(|| anyhow!("{}: {marks}", file.display()))?;
         Ok(Some((file, text)))
-    }
-
-    /// Says what is left, by exit code too.
-    fn end(&self, outcome: &Outcome, interrupted: bool) -> Result<()> {
-        let Outcome { finished, left, elsewhere, failed } = outcome;
-        if !elsewhere.is_empty() {
-            console::say!("another process is at, or has just made, {}", elsewhere.join(", "));
-        }
-        if interrupted {
-            return Err(Interrupted(console::command(std::env::args_os().skip(1))).into());
-        }
-        if !left.is_empty() {
-            let shown = shortened(left);
-            console::say!(
-                "the budget is used up: {} finished, {} left ({shown}); the same command goes on",
-                counted(finished.len(), "run"),
-                left.len()
-            );
-        }
-        if !failed.is_empty() {
-            let names: Vec<String> = failed.iter().map(|(name, _)| name.clone()).collect();
-            let text = format!(
-                "{} failed ({}); the reasons are above, and the same command tries them again",
-                counted(failed.len(), "run"),
-                shortened(&names)
-            );
-            return Err(CheckFailed(text).into());
-        }
-        Ok(())
     }
 }
 
+/// Prints what is left, which also decides about the exit code.
+fn report_outcome(outcome: &PlanOutcome, interrupted: bool) -> Result<()> {
+    let PlanOutcome { finished, left, elsewhere, failed } = outcome;
+    if !elsewhere.is_empty() {
+        console::say!("another process is training, or has just finished, {}", elsewhere.join(", "));
+    }
+    if interrupted {
+        return Err(Interrupted(console::command(std::env::args_os().skip(1))).into());
+    }
+    if !left.is_empty() {
+        let shown = shorten_list(left);
+        console::say!(
+            "the budget is used up: {} finished, {} left ({shown}); the same command resumes",
+            count_of(finished.len(), "run"),
+            left.len()
+        );
+    }
+    if !failed.is_empty() {
+        let names: Vec<String> = failed.iter().map(|(name, _)| name.clone()).collect();
+        let text = format!(
+            "{} failed ({}); the reasons are above, and the same command tries them again",
+            count_of(failed.len(), "run"),
+            shorten_list(&names)
+        );
+        return Err(CheckFailed(text).into());
+    }
+    Ok(())
+}
+
 /// The first few names.
-fn shortened(names: &[String]) -> String {
+fn shorten_list(names: &[String]) -> String {
     const SHOWN: usize = 8;
     let more = if names.len() > SHOWN { ", …" } else { "" };
     names[..names.len().min(SHOWN)].join(", ") + more

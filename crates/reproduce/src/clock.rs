@@ -1,37 +1,39 @@
-//! Whose time it is on a device that several runs share: while n of them are at work, each has an n-th of it.
+//! How parallel runs share the time of a device: while n of them work, each has an n-th of it.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Time that a run would have had alone, counted for all who are at work.
-pub struct Clock(Mutex<State>);
+/// Device time of one run, counted for all runs that are at work.
+pub(crate) struct Clock(Mutex<State>);
 
 struct State {
     at_work: usize,
-    /// Seconds of each run that has been at work from the beginning.
+    /// Device seconds of a run that has been at work from the beginning.
     each: f64,
     last: Instant,
 }
 
-/// A run at work, until it is dropped.
-pub struct AtWork<'a> {
+/// A run that is at work until this value is dropped.
+pub(crate) struct AtWork<'a> {
     clock: &'a Clock,
     from: f64,
     since: Instant,
 }
 
 impl Clock {
+    /// No run is at work.
     pub fn new() -> Self {
         Self(Mutex::new(State { at_work: 0, each: 0.0, last: Instant::now() }))
     }
 
+    /// A run begins to work.
     pub fn begin(&self) -> AtWork<'_> {
-        let from = self.count(|at_work| at_work + 1);
+        let from = self.advance(|at_work| at_work + 1);
         AtWork { clock: self, from, since: Instant::now() }
     }
 
-    /// Counts the time since the last change, then changes how many are at work.
-    fn count(&self, change: impl FnOnce(usize) -> usize) -> f64 {
+    /// Counts the time since the last change, then changes the number of runs at work.
+    fn advance(&self, change: impl FnOnce(usize) -> usize) -> f64 {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.advance(Instant::now());
         state.at_work = change(state.at_work);
@@ -47,16 +49,16 @@ impl State {
 }
 
 impl AtWork<'_> {
-    /// The share of the time since its beginning that was this run's.
+    /// The run's share of the time since it began.
     pub fn share(&self) -> f64 {
-        let own = self.clock.count(|at_work| at_work) - self.from;
+        let own = self.clock.advance(|at_work| at_work) - self.from;
         (own / self.since.elapsed().as_secs_f64().max(1e-9)).clamp(0.0, 1.0)
     }
 }
 
 impl Drop for AtWork<'_> {
     fn drop(&mut self) {
-        self.clock.count(|at_work| at_work - 1);
+        self.clock.advance(|at_work| at_work - 1);
     }
 }
 

@@ -2,63 +2,74 @@
 
 use serde::Deserialize;
 
-use super::cell::Cell;
-use super::score::Score;
+use crate::cell::Cell;
+use crate::score::Score;
 
-/// Runs behind every number of the paper.
+/// Runs (seeds) behind every number of the paper.
 pub const PAPER_RUNS: usize = 4;
 
-/// All three tables.
+/// All three tables of the paper.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Paper {
+    /// In the paper's order.
     #[serde(rename = "table")]
     pub tables: Vec<Table>,
 }
 
+/// A table of the paper.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
-    /// As commands have it: `table1`.
+    /// The name in commands: `table1`.
     pub name: String,
+    /// The heading of our table.
     pub title: String,
-    /// Where the numbers stand.
+    /// The paper's table with these numbers.
     pub source: String,
+    /// A remark for readers.
     pub note: String,
+    /// In the paper's order.
     pub cells: Vec<PaperCell>,
 }
 
-/// A printed cell.
+/// A cell with its printed numbers.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PaperCell {
-    /// The configuration that makes it.
+    /// Name of the configuration.
     pub preset: String,
-    /// For people.
+    /// Description for people.
     pub row: String,
+    /// Number of parameters.
     pub parameters: Option<usize>,
+    /// Test score.
     pub test: Score,
+    /// Training score.
     pub train: Option<Score>,
+    /// Mean number of epochs.
     pub epochs: Option<f64>,
+    /// Seconds per epoch.
     pub epoch_seconds: Option<f64>,
-    /// Of one run.
+    /// Hours of one run.
     pub hours: Option<f64>,
-    /// Where the paper has none, for the order of runs alone.
+    /// Our guess where the paper prints no hours; it decides about the order of runs only.
     guessed_hours: Option<f64>,
 }
 
 impl Paper {
-    pub fn new() -> Self {
+    /// The embedded numbers.
+    pub fn load() -> Self {
         toml::from_str(include_str!("paper.toml")).expect("the embedded file is tested")
     }
 
-    /// Every printed cell of a configuration, the one with most numbers first.
+    /// The printed cell of a configuration: of several, one with the hours of a run.
     pub fn cell(&self, preset: &str) -> Option<&PaperCell> {
         let all = self.tables.iter().flat_map(|table| &table.cells).filter(|cell| cell.preset == preset);
         all.max_by_key(|cell| cell.hours.is_some())
     }
 
-    /// The cells of a table, or of all, each once.
+    /// The cells of a table, or of all tables; each configuration once.
     pub fn cells(&self, table: Option<&str>) -> Vec<Cell> {
         let tables = self.tables.iter().filter(|found| table.is_none_or(|name| name == found.name));
         let mut cells: Vec<Cell> = Vec::new();
@@ -70,8 +81,8 @@ impl Paper {
         cells
     }
 
-    /// How long a run of a cell takes, relative to others.
-    pub fn estimate(&self, preset: &str) -> f64 {
+    /// Duration of a run of a configuration, relative to others.
+    pub(crate) fn estimate(&self, preset: &str) -> f64 {
         self.cell(preset).and_then(|cell| cell.hours.or(cell.guessed_hours)).unwrap_or(1.0)
     }
 }
@@ -82,7 +93,7 @@ mod tests {
 
     #[test]
     fn there_are_24_and_12_and_9_cells_of_36_configurations() {
-        let paper = Paper::new();
+        let paper = Paper::load();
         let counts: Vec<usize> = paper.tables.iter().map(|table| table.cells.len()).collect();
         assert_eq!(counts, [24, 12, 9]);
         assert_eq!(paper.cells(None).len(), 36);
@@ -91,7 +102,7 @@ mod tests {
 
     #[test]
     fn shared_cells_are_printed_alike() {
-        let paper = Paper::new();
+        let paper = Paper::load();
         for cell in paper.tables.iter().flat_map(|table| &table.cells) {
             let full = paper.cell(&cell.preset).unwrap();
             assert_eq!(cell.test, full.test, "{}", cell.row);
@@ -99,7 +110,7 @@ mod tests {
         }
     }
 
-    /// Every number of the file stands in the paper's source, in the same order.
+    /// Every number of the file occurs in the paper's source, in the same order.
     #[test]
     fn all_numbers_are_those_of_the_paper_where_its_source_is_at_hand() {
         let Some(folder) = gt_testing::shared("paper") else { return };
@@ -107,7 +118,7 @@ mod tests {
         let source = std::fs::read_to_string(file.path()).unwrap();
         let mut numbers = 0;
         for (table, label) in
-            Paper::new().tables.iter().zip(["tab:results}", "tab:results_comparison}", "tab:results_ablation}"])
+            Paper::load().tables.iter().zip(["tab:results}", "tab:results_comparison}", "tab:results_ablation}"])
         {
             // A table ends with its label; it begins where its rows do.
             let end = source.find(&format!("\\label{{{label}")).unwrap();

@@ -1,10 +1,11 @@
-//! A page as HTML that needs nothing else, in the style of the training reports.
+//! A page as one self-contained HTML file, in the style of the training reports.
 
 use gt_train::{Machine, document, escape};
 
-use super::page::{Entry, Grid, Page};
+use crate::page::{Entry, Grid, Page};
 
-pub fn page(page: &Page) -> String {
+/// The page as a file that loads nothing.
+pub(crate) fn render_page(page: &Page) -> String {
     let paragraphs = |text: &[String]| -> String {
         text.iter().map(|paragraph| format!("<p>{}</p>\n", escape(paragraph))).collect()
     };
@@ -20,14 +21,14 @@ pub fn page(page: &Page) -> String {
             "<section aria-labelledby=\"{name}\">\n<h2 id=\"{name}\">{title}</h2>\n{}\
              <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{title}\">{}</div>\n</section>\n",
             paragraphs(&section.text),
-            grid(&section.grid)
+            render_grid(&section.grid)
         );
     }
     body += &format!("</main>\n<footer>Written by gt {}.</footer>\n", escape(&Machine::here().version));
     document(page.title, &body)
 }
 
-fn grid(grid: &Grid) -> String {
+fn render_grid(grid: &Grid) -> String {
     if grid.rows.is_empty() {
         return "<p>Nothing yet.</p>".into();
     }

@@ -1,19 +1,19 @@
 //! A page as Markdown.
 
-use super::page::{Entry, Grid, Page};
+use crate::page::{Entry, Grid, Page};
 
-/// A page of its own.
-pub fn page(page: &Page) -> String {
-    format!("# {}\n\n{}", page.title, content(page, "##"))
+/// The page as a file of its own.
+pub(crate) fn render_page(page: &Page) -> String {
+    format!("# {}\n\n{}", page.title, render_content(page, "##"))
 }
 
-/// Text before its sections, whose titles have so many marks.
-fn content(page: &Page, marks: &str) -> String {
+/// Everything below the title; `marks` begin the headings of sections.
+fn render_content(page: &Page, marks: &str) -> String {
     let mut text = page.text.join("\n\n") + "\n";
     for section in &page.sections {
         text += &format!("\n{marks} {}\n", section.title);
         section.text.iter().for_each(|paragraph| text += &format!("\n{paragraph}\n"));
-        text += &format!("\n{}", grid(&section.grid));
+        text += &format!("\n{}", render_grid(&section.grid));
     }
     text
 }
@@ -21,14 +21,14 @@ fn content(page: &Page, marks: &str) -> String {
 const BEGIN: &str = "<!-- tables -->\n";
 const END: &str = "<!-- /tables -->";
 
-/// A text with the page's content between two marks, in place of what stood there; none where the marks are missing.
-pub fn insert(page: &Page, text: &str) -> Option<String> {
+/// `text` with the page's content between the two marks; none where a mark is missing.
+pub(crate) fn insert_page(page: &Page, text: &str) -> Option<String> {
     let (before, rest) = text.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}\n{}\n{END}{after}", content(page, "###")))
+    Some(format!("{before}{BEGIN}\n{}\n{END}{after}", render_content(page, "###")))
 }
 
-fn grid(grid: &Grid) -> String {
+fn render_grid(grid: &Grid) -> String {
     if grid.rows.is_empty() {
         return "Nothing yet.\n".into();
     }
@@ -50,12 +50,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_replace_what_stood_between_the_marks() {
+    fn a_page_replaces_the_text_between_the_marks() {
         let page = Page { title: "title", text: vec!["text".into()], sections: Vec::new() };
         let old = "before\n<!-- tables -->\nold\n<!-- /tables -->\nafter\n";
-        let new = insert(&page, old).unwrap();
+        let new = insert_page(&page, old).unwrap();
         assert_eq!(new, "before\n<!-- tables -->\n\ntext\n\n<!-- /tables -->\nafter\n");
-        assert_eq!(insert(&page, &new).unwrap(), new);
-        assert_eq!(insert(&page, "no marks"), None);
+        assert_eq!(insert_page(&page, &new).unwrap(), new);
+        assert_eq!(insert_page(&page, "no marks"), None);
     }
 }

@@ -1,17 +1,18 @@
-//! A section for a terminal: the columns there is room for, lined up.
+//! A section as aligned columns for a terminal.
 
-use super::page::{Entry, Section};
+use crate::page::{Entry, Section};
 
-pub fn section(section: &Section) -> String {
+/// Title, text and the brief columns of a section.
+pub(crate) fn render_section(section: &Section) -> String {
     let mut text = format!("{}\n", section.title);
     section.text.iter().for_each(|paragraph| text += &format!("{paragraph}\n"));
     let grid = &section.grid;
-    let shown = |entry: &Entry| match entry {
+    let entry_text = |entry: &Entry| match entry {
         Entry::Text(text) | Entry::Name(text) | Entry::Judged(text, _) => text.clone(),
     };
     let head: Vec<String> = grid.head.iter().map(|&name| name.to_owned()).collect();
-    let lines: Vec<Vec<String>> =
-        std::iter::once(head).chain(grid.rows.iter().map(|row| row.iter().map(shown).collect())).collect();
+    let rows = grid.rows.iter().map(|row| row.iter().map(entry_text).collect());
+    let lines: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
     let widths: Vec<usize> = (0..grid.brief)
         .map(|column| lines.iter().filter_map(|line| line.get(column)).map(|t| t.chars().count()).max().unwrap_or(0))
         .collect();
