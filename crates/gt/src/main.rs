@@ -5,6 +5,7 @@
 mod cache;
 mod commands;
 mod console;
+mod dataset_description;
 mod device;
 mod drawing;
 mod interrupt;

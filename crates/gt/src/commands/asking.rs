@@ -85,8 +85,8 @@ impl Asking {
     /// The model, once it is known that the answers can be written.
     pub fn open(&self) -> Result<(ModelHeader, Engine<f32>)> {
         Records::check(&self.out)?;
-        super::check_folder(&self.out)?;
-        super::keep(&self.out, "--data", &self.data)?;
+        super::output::check_folder(&self.out)?;
+        super::output::check_spares_input(&self.out, "--data", &self.data)?;
         super::eval::open(&self.model, self.best)
     }
 

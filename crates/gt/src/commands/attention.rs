@@ -96,8 +96,8 @@ impl Arguments {
                 anyhow!("{}: unknown format: expected .svg, .json, .parquet, .csv, .tsv or .jsonl", self.out.display())
             })?;
         }
-        super::check_folder(&self.out)?;
-        super::keep(&self.out, "--data", &self.data)?;
+        super::output::check_folder(&self.out)?;
+        super::output::check_spares_input(&self.out, "--data", &self.data)?;
         let (header, mut engine) = super::eval::open(&self.model, self.best)?;
         let chosen = self.choose(engine.network(), form)?;
         let inputs = super::asking::inputs(&self.data, &header)?;

@@ -8,6 +8,7 @@ use gt_nn::cuda::{CudaDevice, Precision};
 use gt_nn::{CheckLine, check, tolerance};
 use serde::Serialize;
 
+use super::CheckFailed;
 use crate::cache::kernel_cache;
 use crate::console;
 use crate::device::{DeviceChoice, PrecisionName};
@@ -25,11 +26,6 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
 }
-
-/// Ends the program with exit code 1.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct CheckFailed(pub String);
 
 #[derive(Serialize)]
 struct Line<'a> {

@@ -70,7 +70,7 @@ struct ColumnArguments {
 impl Arguments {
     pub fn run(mut self) -> Result<()> {
         let Some(out) = self.files.pop() else { bail!("name the file to write") };
-        super::check_output(&out)?;
+        super::output::check_dataset_path(&out)?;
         let columns = self.columns;
         let mapping = TableMapping {
             graph: columns.graph_column,
@@ -90,23 +90,25 @@ impl Arguments {
             (Some(_), Some(_), _) => bail!("give either IN OUT, or OUT with --nodes and --edges"),
             (Some(input), ..) if TablePaths::is_nodes_table(&input) => Some(TablePaths::beside(&input)?.that_exist()),
             (Some(input), ..) if mapping.is_default() => {
-                keep(&out, &gt_data::files_of(&input))?;
+                check_spares_inputs(&out, &gt_data::files_of(&input))?;
                 let dataset = gt_data::read(&input)?;
-                return super::write(&dataset, &out);
+                return super::output::write_dataset(&dataset, &out);
             }
             (Some(input), ..) => bail!("{}: columns can be given roles in tables only", input.display()),
             (None, ..) => bail!("name a file to read and one to write"),
         };
         let tables = tables.expect("every other case has ended");
         let read = [Some(&tables.nodes), Some(&tables.edges), tables.graphs.as_ref()];
-        keep(&out, &read.into_iter().flatten().cloned().collect::<Vec<_>>())?;
-        super::write(&read_tables(&tables, &mapping)?, &out)
+        check_spares_inputs(&out, &read.into_iter().flatten().cloned().collect::<Vec<_>>())?;
+        super::output::write_dataset(&read_tables(&tables, &mapping)?, &out)
     }
 }
 
-/// Fails if what is written would replace what is read: ids that are names, and columns that are left out, would be gone.
-fn keep(out: &Path, read: &[PathBuf]) -> Result<()> {
-    let replaced = super::overlap(&gt_data::files_of(out), read);
+/// Checks that `out` does not replace a file that is read.
+///
+/// Ids that are names, and columns that are left out, would be lost.
+fn check_spares_inputs(out: &Path, read: &[PathBuf]) -> Result<()> {
+    let replaced = super::output::share_a_file(&gt_data::files_of(out), read);
     ensure!(!replaced, "{}: it would replace a file which is read; name another file", out.display());
     Ok(())
 }

@@ -7,8 +7,8 @@ use clap::Args;
 use gt_data::{Dataset, Info, SbmSet, SbmSizes};
 use gt_graph::encoding::{Coordinates, Encodings, Laplacian, RandomWalk, WeisfeilerLehman, encode_all};
 
-use super::info::describe;
 use crate::console;
+use crate::dataset_description::describe_dataset;
 
 #[derive(Args)]
 pub struct Arguments {
@@ -35,7 +35,7 @@ const DEFAULT_SIZES: SbmSizes = SbmSizes { train: 200, val: 20, test: 20 };
 impl Arguments {
     pub fn run(mut self) -> Result<()> {
         if let Some(out) = &self.out {
-            super::check_output(out)?;
+            super::output::check_dataset_path(out)?;
         }
         let embedded = self.file.is_none();
         let chosen = self.lap.is_some() || self.wl || self.walk.is_some();
@@ -52,11 +52,11 @@ impl Arguments {
         if embedded {
             console::print(&format!(
                 "A small CLUSTER set (seed 41), with Laplacian and Weisfeiler-Lehman encodings:\n{}",
-                describe(&Info::new(&dataset))
+                describe_dataset(&Info::new(&dataset))
             ))?;
         }
         match &self.out {
-            Some(out) => super::write(&dataset, out),
+            Some(out) => super::output::write_dataset(&dataset, out),
             None => Ok(()),
         }
     }

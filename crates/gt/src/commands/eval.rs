@@ -9,6 +9,7 @@ use gt_nn::cpu::{Engine, Isa};
 use gt_train::{Card, CardData, Part, Scores, Task, TrainError, evaluate};
 use serde::Serialize;
 
+use super::configured_data::{ConfiguredData, set_data_file};
 use crate::console;
 use crate::device::Using;
 
@@ -59,7 +60,7 @@ impl Arguments {
         let (header, mut engine) = open(&self.model, self.best)?;
         let mut config: Config = header.config.clone();
         if let Some(file) = &self.data {
-            config.data.file = super::train::text(file)?;
+            set_data_file(&mut config, file)?;
         }
         let elsewhere = self.data.is_none() && !config.data.file.is_empty() && !Path::new(&config.data.file).exists();
         ensure!(
@@ -67,16 +68,16 @@ impl Arguments {
             "{}: there is no such file here; the model was trained on it, --data FILE names another",
             config.data.file
         );
-        let (dataset, file) = super::train::data(&config)?;
-        let named = |e: TrainError| super::train::about(file.as_deref(), e);
-        let task = Task::for_model(&dataset, &header, file.as_deref()).map_err(named)?;
+        let data = ConfiguredData::load(&config)?;
+        let named = |e: TrainError| data.name_error(e);
+        let task = Task::for_model(&data.dataset, &header, data.file.as_deref()).map_err(named)?;
         let part = match self.split {
             PartName::Train => Part::Train,
             PartName::Val => Part::Val,
             PartName::Test => Part::Test,
         };
         task.ensure_labels(part).map_err(named)?;
-        if let Some(file) = self.data.as_ref().filter(|_| dataset.split().is_none() && task.links.is_none()) {
+        if let Some(file) = self.data.as_ref().filter(|_| data.dataset.split().is_none() && task.links.is_none()) {
             let (name, part) = (file.display(), part.name());
             console::warn(&format!(
                 "{name} has no split, so one is drawn as in training, and only its part `{part}` is scored"

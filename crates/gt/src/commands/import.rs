@@ -9,6 +9,7 @@ use gt_graph::{Level, TargetKind};
 use gt_models::{ModelHeader, shape_of_checkpoint, torch};
 use gt_nn::cpu::Isa;
 
+use super::config_args::ConfigSource;
 use crate::console;
 
 /// Nothing in the checkpoint is executed: it is read by a restricted reader that knows tensors and refuses everything else.
@@ -46,8 +47,8 @@ enum TargetName {
 
 impl Arguments {
     pub fn run(self) -> Result<()> {
-        super::check_folder(&self.out)?;
-        let config = super::config::load(Some(&self.config), None, "", &self.set)?;
+        super::output::check_folder(&self.out)?;
+        let config = ConfigSource::File(self.config.clone()).load(&self.set)?;
         let in_checkpoint = |e: String| anyhow::anyhow!("{}: {e}", self.checkpoint.display());
         let bytes = std::fs::read(&self.checkpoint).map_err(|e| in_checkpoint(e.to_string()))?;
         let state = torch::read_state_dict(&bytes).map_err(|e| in_checkpoint(e.to_string()))?;

@@ -5,6 +5,8 @@ mod attention;
 mod bench;
 mod check;
 mod config;
+mod config_args;
+mod configured_data;
 mod convert;
 mod embed;
 mod encode;
@@ -12,22 +14,16 @@ mod eval;
 mod fetch;
 mod import;
 mod info;
+mod output;
 mod predict;
 mod reproduce;
 mod sbm;
+mod seeds;
 mod split;
 mod train;
 
-pub use check::CheckFailed;
-
-use std::path::{Path, PathBuf};
-
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use clap::Subcommand;
-use clap::builder::TypedValueParser;
-use gt_data::Dataset;
-
-use crate::console;
 
 #[derive(Subcommand)]
 pub enum Command {
@@ -92,44 +88,7 @@ impl Command {
     }
 }
 
-/// Writes a data set and says so.
-fn write(dataset: &Dataset, path: &Path) -> Result<()> {
-    for lost in gt_data::write(dataset, path)? {
-        console::warn(&lost);
-    }
-    let graphs = dataset.graphs();
-    let counts = format!("{} graphs, {} nodes, {} edges", graphs.len(), graphs.num_nodes(), graphs.num_edges());
-    console::say!("wrote {}: {counts}", path.display());
-    Ok(())
-}
-
-/// Fails before any work is done if a result could not be written in the end.
-fn check_output(path: &Path) -> Result<()> {
-    gt_data::Format::of(path)?;
-    check_folder(path)
-}
-
-/// Fails if a file could not be written because its folder is not there.
-fn check_folder(path: &Path) -> Result<()> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    ensure!(folder.is_dir(), "{}: the folder {} does not exist", path.display(), folder.display());
-    Ok(())
-}
-
-/// Fails if a result would replace a file that is read.
-fn keep(out: &Path, name: &str, file: &Path) -> Result<()> {
-    ensure!(!overlap(&[out.to_owned()], &gt_data::files_of(file)), "{}: --out would replace {name}", out.display());
-    Ok(())
-}
-
-/// Whether a file that is there is in both lists.
-fn overlap(some: &[PathBuf], others: &[PathBuf]) -> bool {
-    let places = |files: &[PathBuf]| files.iter().filter_map(|file| file.canonicalize().ok()).collect::<Vec<_>>();
-    let others = places(others);
-    places(some).iter().any(|place| others.contains(place))
-}
-
-/// Seeds that a configuration file can hold.
-fn seeds() -> impl TypedValueParser<Value = u64> {
-    clap::value_parser!(u64).range(..=i64::MAX as u64)
-}
+/// Ends the program with exit code 1: the command ran, but something it checked is wrong.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct CheckFailed(pub String);

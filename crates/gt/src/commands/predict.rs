@@ -44,7 +44,7 @@ impl Arguments {
     }
 
     fn run_pairs(&self, pairs: &Path, device: Option<&CudaDevice>) -> Result<()> {
-        super::keep(&self.asking.out, "--pairs", pairs)?;
+        super::output::check_spares_input(&self.asking.out, "--pairs", pairs)?;
         let (header, mut engine) = self.asking.open()?;
         ensure!(
             header.config.data.task == TaskName::Links,

@@ -41,7 +41,7 @@ enum Set {
 
 impl Arguments {
     pub fn run(self) -> Result<()> {
-        super::check_output(&self.out)?;
+        super::output::check_dataset_path(&self.out)?;
         let set = match self.set {
             Set::Pattern => SbmSet::Pattern,
             Set::Cluster => SbmSet::Cluster,
@@ -58,6 +58,6 @@ impl Arguments {
             let [needed, there] = [needed, there].map(gigabytes);
             bail!("{graphs} graphs take at least {needed} of memory, there are {there}");
         }
-        super::write(&set.generate(self.seed, sizes)?, &self.out)
+        super::output::write_dataset(&set.generate(self.seed, sizes)?, &self.out)
     }
 }

@@ -51,7 +51,7 @@ enum LevelName {
 
 impl Arguments {
     pub fn run(self) -> Result<()> {
-        super::check_output(&self.out)?;
+        super::output::check_dataset_path(&self.out)?;
         let mut dataset = gt_data::read(&self.file)?;
         let level = match self.level {
             Some(LevelName::Graph) => Level::Graph,
@@ -75,6 +75,6 @@ impl Arguments {
         let sizes: Vec<String> = split.names.iter().map(|name| format!("{name} {}", split.rows(name).len())).collect();
         console::say!("split of {level}s: {}", sizes.join(", "));
         dataset.set_split(split)?;
-        super::write(&dataset, &self.out)
+        super::output::write_dataset(&dataset, &self.out)
     }
 }

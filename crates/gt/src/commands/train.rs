@@ -1,6 +1,5 @@
 //! `gt train`
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,16 +7,15 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Result, anyhow, ensure};
 use clap::Args;
-use gt_data::{Dataset, SbmSet, SbmSizes};
 use gt_graph::TargetKind;
-use gt_models::{Config, Preset, PublishedSet};
+use gt_models::{Config, PublishedSet};
 use gt_reproduce::mean_and_deviation;
-use gt_train::{
-    Card, CardData, Observer, Outcome, Part, Report, RunDirectory, Scores, Stop, Task, TrainError, Training,
-};
+use gt_train::{Card, CardData, Observer, Outcome, Part, Report, RunDirectory, Scores, Stop, Task, Training};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::config_args::{ConfigArgs, ConfigSource};
+use super::configured_data::{ConfiguredData, set_data_file};
 use crate::cache::{fetched_zinc, kernel_cache};
 use crate::console;
 use crate::device::{DeviceChoice, PrecisionName};
@@ -32,22 +30,16 @@ Examples:\n  gt train --preset zinc   (after gt data fetch zinc)\n  gt train --d
 gt train --data cora.parquet --set data.task=links --set model.layers=2 --set optimizer.lr=5e-3"
 )]
 pub struct Arguments {
-    /// Configuration, TOML; `gt config show` prints a complete one
-    config: Option<PathBuf>,
-    /// A published configuration: zinc, pattern, cluster (the paper's best rows), or such as zinc-full-none-ln
-    #[arg(long, value_name = "NAME", conflicts_with = "config")]
-    preset: Option<String>,
+    #[command(flatten)]
+    config: ConfigArgs,
     /// Data set (Parquet, JSON lines, NAME_nodes.csv); overrules data.file
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
-    /// Set a key, such as `optimizer.lr=1e-3`
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    set: Vec<String>,
     /// Seed of everything random; overrules train.seed
-    #[arg(long, value_parser = super::seeds())]
+    #[arg(long, value_parser = super::seeds::parse_seed())]
     seed: Option<u64>,
     /// Train once with each of these seeds, and tell mean and deviation; with --out, in folders named by the seed
-    #[arg(long, value_delimiter = ',', value_name = "A,B,…", value_parser = super::seeds(), conflicts_with_all = ["seed", "resume"])]
+    #[arg(long, value_delimiter = ',', value_name = "A,B,…", value_parser = super::seeds::parse_seed(), conflicts_with_all = ["seed", "resume"])]
     seeds: Vec<u64>,
     /// Train the seeds side by side, on one card or the processor's cores; the results are those of one after the other
     #[arg(long, requires = "seeds")]
@@ -69,9 +61,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// A small set for the embedded default.
-const EMBEDDED_SIZES: SbmSizes = SbmSizes { train: 1_000, val: 100, test: 100 };
-/// A small model for it.
+/// A small model for the embedded CLUSTER set.
 const EMBEDDED: &str = "[model]\nlayers = 6\nwidth = 64\nheads = 8\nencoding = \"laplacian\"\nencoding_size = 10\n\n[optimizer]\nlr = 1e-3\n\n\
                         [schedule]\nname = \"cosine\"\nmin_lr = 1e-5\nwarmup = 1\n\n[train]\nbatch = 16\nepochs = 36\n";
 
@@ -82,10 +72,10 @@ impl Arguments {
             _ => self.begin()?,
         };
         let config = &runs[0].config;
-        let (dataset, file) = data(config)?;
-        let task = Task::new(&dataset, config, file.as_deref()).map_err(|e| about(file.as_deref(), e))?;
-        tell(&task, config, task.links.is_some() && dataset.schema().target.is_some());
-        drop(dataset);
+        let data = ConfiguredData::load(config)?;
+        let task = Task::new(&data.dataset, config, data.file.as_deref()).map_err(|e| data.name_error(e))?;
+        print_data_notes(&task, config, task.links.is_some() && data.dataset.schema().target.is_some());
+        drop(data);
         let interrupt = interrupt();
         let on_card = self.put_on_card(&task)?;
         let on_card = on_card.as_ref();
@@ -176,44 +166,46 @@ impl Arguments {
         let run = RunDirectory::reopen(out)?;
         let mut config = run.config()?;
         if let Some(data) = &self.data {
-            config.data.file = text(data)?;
+            set_data_file(&mut config, data)?;
         }
         Ok(Prepared { run, config, name: out.display().to_string() })
     }
 
     /// Directory, configuration and name of a new run, or of one per seed.
     fn begin(&self) -> Result<Vec<Prepared>> {
-        let embedded = self.config.is_none() && self.preset.is_none();
-        let without_data = embedded && self.data.is_none();
-        let otherwise = if without_data { EMBEDDED } else { "" };
-        let mut config = super::config::load(self.config.as_deref(), self.preset.as_deref(), otherwise, &self.set)?;
-        let name = match (&self.config, &self.preset) {
-            (Some(file), _) => file.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
-            (None, Some(name)) => super::config::published(name)?.name(),
-            (None, None) => if without_data { "cluster-small" } else { "run" }.to_owned(),
+        let source = match (self.config.source()?, &self.data) {
+            (Some(source), _) => source,
+            (None, Some(_)) => ConfigSource::Text(""),
+            (None, None) => ConfigSource::Text(EMBEDDED),
+        };
+        let mut config = source.load(self.config.settings())?;
+        let name = match (&source, &self.data) {
+            (ConfigSource::File(file), _) => file.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+            (ConfigSource::Preset(preset), _) => preset.name(),
+            (ConfigSource::Text(_), Some(_)) => "run".to_owned(),
+            (ConfigSource::Text(_), None) => "cluster-small".to_owned(),
         };
         if let Some(data) = &self.data {
-            config.data.file = text(data)?;
+            set_data_file(&mut config, data)?;
         }
         if let Some(seed) = self.seed {
             config.train.seed = seed;
         }
-        let of_zinc = self.preset.as_deref().and_then(Preset::named).is_some_and(|of| of.set == PublishedSet::Zinc);
-        if let Some(file) = fetched_zinc().filter(|_| of_zinc && config.data.file.is_empty()) {
-            config.data.file = text(&file)?;
+        let needs_zinc = matches!(&source, ConfigSource::Preset(preset) if preset.set == PublishedSet::Zinc);
+        if let Some(file) = fetched_zinc().filter(|_| needs_zinc && config.data.file.is_empty()) {
+            set_data_file(&mut config, &file)?;
         }
         ensure!(
-            !config.data.file.is_empty() || embedded,
+            !config.data.file.is_empty() || matches!(source, ConfigSource::Text(_)),
             "there is no data: name a file by --data or data.file (gt data fetch zinc, gt data sbm pattern|cluster make the paper's)"
         );
         let seeds = if self.seeds.is_empty() { vec![config.train.seed] } else { self.seeds.clone() };
-        let distinct: BTreeSet<u64> = seeds.iter().copied().collect();
-        ensure!(distinct.len() == seeds.len(), "--seeds names a seed twice");
+        super::seeds::check_distinct(&seeds)?;
         let prepare = |seed: u64| {
             let directory = match &self.out {
                 Some(out) if self.seeds.is_empty() => out.clone(),
                 Some(out) => out.join(seed.to_string()),
-                None => fresh(&name, seed),
+                None => choose_directory(&name, seed),
             };
             let run = RunDirectory::open(&directory)?;
             ensure!(
@@ -283,9 +275,10 @@ impl Arguments {
             text += &format!("{:10} {:12.4} {:12.4}\n", part.name(), of.metric.paper, of.metric.exact);
         }
         if let Some(best) = &outcome.best {
-            let told = |part, of: &Scores| format!(", {part} {:.4} (exact {:.4})", of.metric.paper, of.metric.exact);
-            let test = best.test.as_ref().map_or(String::new(), |test| told("test", test));
-            text += &format!("best validation: epoch {}{}{test}\n", best.epoch, told("val", &best.val));
+            let scores_text =
+                |part, of: &Scores| format!(", {part} {:.4} (exact {:.4})", of.metric.paper, of.metric.exact);
+            let test = best.test.as_ref().map_or(String::new(), |test| scores_text("test", test));
+            text += &format!("best validation: epoch {}{}{test}\n", best.epoch, scores_text("val", &best.val));
         }
         text += &format!("run: {}\n", run.display());
         if let Some(file) = report {
@@ -303,8 +296,8 @@ fn broken_off(errors: Vec<anyhow::Error>) -> Option<anyhow::Error> {
     errors.into_iter().find(|error| !error.is::<Interrupted>()).or(interrupted)
 }
 
-/// What a person should know of the data before it is used.
-fn tell(task: &Task, config: &Config, unused_targets: bool) {
+/// Prints facts about the data that explain the results.
+fn print_data_notes(task: &Task, config: &Config, unused_targets: bool) {
     if let Some(links) = &task.links {
         let [train, val, test] = Part::ALL.map(|part| links.count(part));
         let ignored = if unused_targets { "; the data's targets are not used" } else { "" };
@@ -384,30 +377,8 @@ fn write_report(
     }
 }
 
-/// A file's name as configurations hold it.
-pub fn text(path: &Path) -> Result<String> {
-    path.to_str().map(str::to_owned).ok_or_else(|| anyhow!("{}: the name is no Unicode text", path.display()))
-}
-
-/// The data set of a configuration, and the file it came from.
-pub fn data(config: &Config) -> Result<(Dataset, Option<PathBuf>)> {
-    if config.data.file.is_empty() {
-        return Ok((SbmSet::Cluster.generate(41, EMBEDDED_SIZES)?, None));
-    }
-    let file = PathBuf::from(&config.data.file);
-    Ok((gt_data::read(&file)?, Some(file)))
-}
-
-/// What is wrong with data, with the file that it came from.
-pub fn about(file: Option<&Path>, error: TrainError) -> anyhow::Error {
-    match file {
-        Some(file) => anyhow!("{}: {error}", file.display()),
-        None => error.into(),
-    }
-}
-
-/// The first directory of a name that is not there.
-fn fresh(name: &str, seed: u64) -> PathBuf {
+/// The first directory for a run of this name that does not exist yet.
+fn choose_directory(name: &str, seed: u64) -> PathBuf {
     let first = PathBuf::from("runs").join(format!("{name}-{seed}"));
     let others = (2..).map(|count| PathBuf::from("runs").join(format!("{name}-{seed}-{count}")));
     std::iter::once(first).chain(others).find(|path| !path.exists()).unwrap_or_else(|| PathBuf::from("runs"))

@@ -2,7 +2,6 @@
 
 mod run_lines;
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -39,7 +38,7 @@ pub struct Arguments {
     #[arg(long = "cell", value_name = "NAME")]
     cells: Vec<String>,
     /// Seeds of the runs of each cell
-    #[arg(long, value_delimiter = ',', value_name = "A,B,…", value_parser = super::seeds(), default_value = "41,95,22,35")]
+    #[arg(long, value_delimiter = ',', value_name = "A,B,…", value_parser = super::seeds::parse_seed(), default_value = "41,95,22,35")]
     seeds: Vec<u64>,
     /// Where to compute: auto (a CUDA GPU if there is one), cpu, cuda or cuda:N
     #[arg(long, default_value = "auto")]
@@ -155,8 +154,7 @@ impl Arguments {
     }
 
     fn choose_cells(&self, paper: &Paper) -> Result<Vec<Cell>> {
-        let distinct: BTreeSet<u64> = self.seeds.iter().copied().collect();
-        ensure!(distinct.len() == self.seeds.len(), "--seeds names a seed twice");
+        super::seeds::check_distinct(&self.seeds)?;
         let budget = self.budget.unwrap_or_default();
         ensure!(budget >= 0.0 && budget.is_finite(), "--budget {budget}: minutes are 0 or more");
         let own = !self.set.is_empty() || self.graphs.is_some();
