@@ -1,20 +1,75 @@
-//! The kernels' structures, as Rust sees them. Each mirrors one of the same name in `kernels/`; a pointer is a device address, 0 for none.
+//! The kernels' structures, as Rust sees them.
+//!
+//! Each mirrors one of the same name in `kernels/`. A pointer is a device address, 0 for none.
+//!
+//! Padding is spelled out, so every byte that reaches the GPU is defined. The compiler compares
+//! sizes and offsets with those of the kernels: [`checks`] is part of the source.
+
+use std::fmt::Write;
+use std::mem::offset_of;
 
 use cudarc::driver::DeviceRepr;
 
 /// A device address.
 pub(crate) type Pointer = u64;
 
-macro_rules! device_structs {
-    ($($(#[$doc:meta])* $name:ident { $($field:ident: $kind:ty),* $(,)? })*) => {$(
-        $(#[$doc])*
-        #[repr(C)]
-        #[derive(Clone, Copy, Debug, Default)]
-        pub(crate) struct $name { $(pub(crate) $field: $kind,)* }
+/// Bytes of one structure.
+struct Layout {
+    name: &'static str,
+    size: usize,
+    fields: &'static [Field],
+}
 
-        // SAFETY: plain numbers in the order and alignment of the C structure.
-        unsafe impl DeviceRepr for $name {}
-    )*};
+/// Where a field lies in its structure.
+struct Field {
+    name: &'static str,
+    offset: usize,
+    size: usize,
+}
+
+/// How the names of fields begin that fill a gap, which C leaves without a name.
+const PADDING: &str = "padding";
+
+macro_rules! device_structs {
+    ($($(#[$doc:meta])* $name:ident { $($field:ident: $kind:ty),* $(,)? })*) => {
+        $(
+            $(#[$doc])*
+            #[repr(C)]
+            #[derive(Clone, Copy, Debug, Default)]
+            pub(crate) struct $name { $(pub(crate) $field: $kind,)* }
+
+            const _: () = assert!(size_of::<$name>() == 0 $(+ size_of::<$kind>())*, "a gap without a name");
+
+            // SAFETY: plain numbers in the order and alignment of the C structure, without gaps.
+            unsafe impl DeviceRepr for $name {}
+        )*
+
+        const LAYOUTS: &[Layout] = &[$(Layout {
+            name: stringify!($name),
+            size: size_of::<$name>(),
+            fields: &[$(Field {
+                name: stringify!($field),
+                offset: offset_of!($name, $field),
+                size: size_of::<$kind>(),
+            },)*],
+        },)*];
+    };
+}
+
+/// C declarations that do not compile if a structure of the kernels differs from its mirror here.
+pub(crate) fn checks() -> String {
+    let mut text = String::new();
+    let mut check = |condition: String, what: &str| {
+        writeln!(text, "static_assert({condition}, \"{what} differs from abi.rs\");").expect("text has no end");
+    };
+    for Layout { name, size, fields } in LAYOUTS {
+        check(format!("sizeof({name}) == {size}"), name);
+        for Field { name: field, offset, size } in fields.iter().filter(|field| !field.name.starts_with(PADDING)) {
+            let at = format!("__builtin_offsetof({name}, {field}) == {offset}");
+            check(format!("{at} && sizeof({name}::{field}) == {size}"), &format!("{name}::{field}"));
+        }
+    }
+    text
 }
 
 device_structs! {
@@ -41,6 +96,7 @@ device_structs! {
         decoupled: i32,
         train: i32,
         signs: i32,
+        padding: i32,
         loss: f64,
         norm: f64,
         rate: f32,
@@ -60,6 +116,7 @@ device_structs! {
         tiles: i32,
         group: i32,
         edges: i32,
+        padding: i32,
     }
     Resident {
         node_start: Pointer,
@@ -109,8 +166,9 @@ device_structs! {
         role_count: i32,
         signs_per_graph: i32,
         zero_features: i32,
+        padding: i32,
     }
-    InputGradient { kind: i32, column: i32, entries: i32, weight: Pointer, bias: Pointer }
+    InputGradient { kind: i32, column: i32, entries: i32, padding: i32, weight: Pointer, bias: Pointer }
     Half {
         x: Pointer,
         projected: Pointer,
@@ -131,6 +189,7 @@ device_structs! {
         delta: Pointer,
         jump: Pointer,
         jump_stride: i32,
+        padding: i32,
         projection: Linear,
         output: Linear,
         first: Linear,
@@ -141,7 +200,7 @@ device_structs! {
         dropped_attended: u32,
         dropped_hidden: u32,
     }
-    Streams { node: Half, edge: Half, with_edges: i32, threshold: u32, scale: f32 }
+    Streams { node: Half, edge: Half, with_edges: i32, threshold: u32, scale: f32, padding: i32 }
     Attention {
         qkv: Pointer,
         p: Pointer,
@@ -173,6 +232,7 @@ device_structs! {
         linear: Linear,
         norm: Site,
         dropped: u32,
+        padding: i32,
     }
     Message {
         node: MessageHalf,
@@ -180,20 +240,43 @@ device_structs! {
         with_edges: i32,
         threshold: u32,
         scale: f32,
+        padding: i32,
         vectors: Pointer,
         logits: Pointer,
         softmax: Pointer,
         dlogits: Pointer,
         dt: Pointer,
         single: i32,
+        padding_before_inverse: i32,
         inverse: Pointer,
     }
     HeadLayer { linear: Linear, out: Pointer, dout: Pointer, inner: i32, width: i32 }
     Head { input: Pointer, dinput: Pointer, layers: [HeadLayer; 8], count: i32, widest: i32 }
-    Spread { dinput: Pointer, largest: Pointer, width: i32, reads: i32, readout: i32 }
-    Labels { floats: Pointer, classes: Pointer, columns: i32, level: i32, kind: i32, width: i32, padded: i32 }
-    Job { a: Pointer, g: Pointer, weight: Pointer, bias: Pointer, site: Site, k: i32, n: i32, rows: i32, chunks: i32, first: i32 }
-    Jobs { list: [Job; 8], count: i32, stride: usize }
+    Spread { dinput: Pointer, largest: Pointer, width: i32, reads: i32, readout: i32, padding: i32 }
+    Labels {
+        floats: Pointer,
+        classes: Pointer,
+        columns: i32,
+        level: i32,
+        kind: i32,
+        width: i32,
+        padded: i32,
+        padding: i32,
+    }
+    Job {
+        a: Pointer,
+        g: Pointer,
+        weight: Pointer,
+        bias: Pointer,
+        site: Site,
+        k: i32,
+        n: i32,
+        rows: i32,
+        chunks: i32,
+        first: i32,
+        padding: i32,
+    }
+    Jobs { list: [Job; 8], count: i32, padding: i32, stride: usize }
 }
 
 // SAFETY: all zeros is a valid value of each.

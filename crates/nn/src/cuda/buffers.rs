@@ -365,6 +365,7 @@ impl Buffers {
             tiles: tiles as i32,
             group: group as i32,
             edges: i32::from(stream == Stream::Edge),
+            ..Default::default()
         })
     }
 
@@ -576,17 +577,16 @@ fn input(
             column,
             entries: region.rows as i32,
             weight: gradient(*region),
-            bias: 0,
+            ..Default::default()
         });
     }
     let tables = [(1, regions.multi_hot), (2, regions.roles)];
     for (kind, region) in tables.into_iter().filter_map(|(kind, region)| region.map(|region| (kind, region))) {
         gradients.push(abi::InputGradient {
             kind,
-            column: 0,
             entries: region.rows as i32,
             weight: gradient(region),
-            bias: 0,
+            ..Default::default()
         });
     }
     let affines = [(3, regions.linear), (4, regions.laplacian), (5, regions.random_walk)];
@@ -598,10 +598,11 @@ fn input(
             4 => of.laplacian_width,
             _ => of.walk_width,
         };
-        gradients.push(abi::InputGradient { kind, column: 0, entries, weight, bias });
+        gradients.push(abi::InputGradient { kind, entries, weight, bias, ..Default::default() });
     }
     if let Some(bias) = regions.bias {
-        gradients.push(abi::InputGradient { kind: 6, column: 0, entries: 1, weight: 0, bias: gradient(bias) });
+        let (kind, entries, bias) = (6, 1, gradient(bias));
+        gradients.push(abi::InputGradient { kind, entries, bias, ..Default::default() });
     }
     (of, gradients)
 }

@@ -63,6 +63,7 @@ impl CudaLabels {
             kind,
             width: width as i32,
             padded: padded(width) as i32,
+            ..Default::default()
         }
     }
 }

@@ -397,7 +397,8 @@ impl Launches {
             Reads::Nodes | Reads::Edges | Reads::Products => None,
         };
         if let Some((reads, readout)) = spread {
-            let of = abi::Spread { dinput: b.head.dinput, largest: b.largest, width: width as i32, reads, readout };
+            let (dinput, largest, width) = (b.head.dinput, b.largest, width as i32);
+            let of = abi::Spread { dinput, largest, width, reads, readout, ..Default::default() };
             let grid = (rows.clamp(1, 1 << 16) as u32, 1, 1);
             launch!(stream, program, "spread", grid, (128, 1, 1), 0, b.batch, of, b.dsource)?;
         }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use cudarc::driver::{CudaFunction, sys as driver};
 use cudarc::nvrtc::{Ptx, sys};
 
+use super::abi;
 use super::device::{CudaDevice, Precision};
 use super::error::{CudaError, Result};
 use super::resident::Size;
@@ -180,8 +181,11 @@ pub(crate) fn options(network: &Network, shape: Shape, precision: Precision, arc
     options
 }
 
+/// All kernels, and the checks of what they share with the host.
 fn source() -> String {
-    SOURCES.iter().map(|(name, text)| format!("#line 1 \"{name}\"\n{text}")).collect()
+    let checks = abi::checks();
+    let files = SOURCES.into_iter().chain([("abi.rs", checks.as_str())]);
+    files.map(|(name, text)| format!("#line 1 \"{name}\"\n{text}")).collect()
 }
 
 /// Compiles the kernels to machine code. Needs the compiler's library, but no card.
@@ -189,13 +193,17 @@ fn source() -> String {
 /// # Errors
 /// If the library is not there, or rejects the source.
 pub(crate) fn compile(options: &[String]) -> Result<Vec<u8>> {
+    compile_source(&source(), options)
+}
+
+fn compile_source(source: &str, options: &[String]) -> Result<Vec<u8>> {
     // SAFETY: only tries to load the library.
     if !unsafe { sys::is_culib_present() } {
         return Err(CudaError::NoCompiler);
     }
     let failed = |what: &str, code: sys::nvrtcResult| CudaError::Compile(format!("{what} gave {code:?}"));
     let text = |value: &str| CString::new(value).map_err(|e| CudaError::Compile(e.to_string()));
-    let (source, name) = (text(&source())?, text("graph-transformer.cu")?);
+    let (source, name) = (text(source)?, text("graph-transformer.cu")?);
     let options: Vec<CString> = options.iter().map(|option| text(option)).collect::<Result<_>>()?;
     let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
     let mut program = std::ptr::null_mut();
@@ -453,6 +461,26 @@ mod tests {
             let image = compile(&options(network, shape, precision, architecture)).unwrap();
             assert!(image.starts_with(b"\x7fELF"), "{architecture}");
         });
+    }
+
+    #[test]
+    fn a_structure_that_differs_from_the_kernels_does_not_compile() {
+        // SAFETY: only tries to load the library.
+        if !unsafe { sys::is_culib_present() } {
+            eprintln!("skipped: the CUDA run-time compiler is not on this machine");
+            return;
+        }
+        let network = Network::new(Channels::new(16, 1), 1);
+        let shape = Shape::with(&network, Precision::F32, 132, Size { graphs: 1, nodes: 10, edges: 0 });
+        let options = options(&network, shape, Precision::F32, "sm_90");
+        let (size, offset) = ("sizeof(Site) == 88", "__builtin_offsetof(Control, dropout_base) == 48");
+        for (right, wrong, what) in [(size, "sizeof(Site) == 84", "Site"), (offset, "false", "Control::dropout_base")] {
+            assert!(source().contains(right), "{right}");
+            match compile_source(&source().replace(right, wrong), &options) {
+                Err(CudaError::Compile(log)) => assert!(log.contains(&format!("{what} differs from abi.rs")), "{log}"),
+                other => panic!("{what}: {:?}", other.map(|image| image.len())),
+            }
+        }
     }
 
     #[test]

@@ -55,11 +55,11 @@ struct HeadLayer {
   Linear linear;
   float* out;    // [rows, width]
   float* dout;   // gradient before ReLU
-  int in, width; // padded
+  int inner, width; // padded
 };
 
 struct Head {
-  const float* input;  // [rows, layers[0].in]
+  const float* input;  // [rows, layers[0].inner]
   float* dinput;
   HeadLayer layers[8];
   int count, widest;
@@ -71,7 +71,7 @@ struct Head {
 extern "C" __global__ void head_forward(Batch b, Head head) {
   const int rows = b.control->rows, row0 = blockIdx.x * HEAD_ROWS;
   if (row0 >= rows) return;
-  int in = head.layers[0].in;
+  int in = head.layers[0].inner;
   float *x = shared, *y = shared + HEAD_ROWS * head.widest;
   for (int at = threadIdx.x; at < HEAD_ROWS * in; at += blockDim.x) x[at] = row0 + at / in < rows ? head.input[(size_t)row0 * in + at] : 0.f;
   __syncthreads();
@@ -104,7 +104,7 @@ extern "C" __global__ void head_backward(Batch b, Head head) {
   __syncthreads();
   for (int l = head.count - 1; l >= 0; l--) {
     const HeadLayer& layer = head.layers[l];
-    const int width = layer.width, in = layer.in;
+    const int width = layer.width, in = layer.inner;
     float* to = l > 0 ? head.layers[l - 1].dout : head.dinput;
     const float* before = l > 0 ? head.layers[l - 1].out : nullptr;
     for (int at = threadIdx.x; at < HEAD_ROWS * in; at += blockDim.x) {

@@ -8,10 +8,6 @@
 // Where a layer begins with a projection, it first activates what the layer below left; `activate` is then for the last one. Likewise going back.
 // Of a gated layer's edges there are many more than the caches hold: what can be computed again is not written, and what follows on it is done while it is there.
 
-#if KIND > 0
-
-#define PROJECTED (KIND == 3 ? 4 * D : D)
-
 // One stream of a layer.
 struct MessageHalf {
   const float* h;     // [rows, D] the layer's input
@@ -44,6 +40,10 @@ struct Message {
   int single;            // whether all channels are one head
   float* inverse;        // [nodes, D] of gated layers: 1 / sum of the open gates; going back the gradient of x times that
 };
+
+#if KIND > 0
+
+#define PROJECTED (KIND == 3 ? 4 * D : D)
 
 __device__ __forceinline__ float activated(float y) { return y > 0.f ? y : KIND == 2 ? __expf(y) - 1.f : 0.f; }
 __device__ __forceinline__ float slope(float y) { return y > 0.f ? 1.f : KIND == 2 ? __expf(y) : 0.f; }
