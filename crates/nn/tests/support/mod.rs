@@ -184,6 +184,18 @@ fn feature_layout(input: &Input) -> FeatureLayout {
 
 /// A batch with everything that a network reads at random, and labels that fit a loss, a share of them missing.
 pub fn batch(network: &Network, graphs: &[Shape], loss: Loss, missing: f64, seed: u64) -> GraphBatch {
+    all_of(&store(network, graphs, loss, missing, seed))
+}
+
+/// All graphs of a store in one batch.
+pub fn all_of(store: &GraphStore) -> GraphBatch {
+    let mut batch = GraphBatch::new();
+    batch.assemble(store, &(0..store.len()).collect::<Vec<_>>()).unwrap();
+    batch
+}
+
+/// Graphs with everything that a network reads at random, and labels that fit a loss, a share of them missing.
+pub fn store(network: &Network, graphs: &[Shape], loss: Loss, missing: f64, seed: u64) -> GraphStore {
     let mut rng = Rng(seed);
     let outputs = network.head[network.head.len() - 1];
     let (kind, columns, classes) = match loss {
@@ -234,9 +246,7 @@ pub fn batch(network: &Network, graphs: &[Shape], loss: Loss, missing: f64, seed
         weisfeiler_lehman: network.node.roles.map(|size| (0..nodes).map(|_| rng.below(size + 2) as u32).collect()),
     };
     store.set_encodings(encodings).unwrap();
-    let mut batch = GraphBatch::new();
-    batch.assemble(&store, &(0..store.len()).collect::<Vec<_>>()).unwrap();
-    batch
+    store
 }
 
 const STEP: f64 = 1e-6;
