@@ -1,21 +1,20 @@
 //! Which device a command runs on.
 
 use std::fmt;
-use std::path::Path;
 use std::str::FromStr;
 
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
+use gt_nn::backend::Device;
 use gt_nn::cuda::{CudaDevice, CudaError, Precision};
-use gt_train::TrainError;
 
 use crate::cache::kernel_cache;
 use crate::console;
 
-/// What was asked for.
+/// The device that the user asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceChoice {
-    /// A card if there is one that works, else the processor.
+    /// A GPU if there is one that works, else the CPU.
     Auto,
     Cpu,
     Cuda(usize),
@@ -48,47 +47,50 @@ impl fmt::Display for DeviceChoice {
 }
 
 impl DeviceChoice {
-    /// The card, or none for the processor.
+    /// The GPU, or none for the CPU.
     ///
     /// # Errors
-    /// If a card was asked for by name and cannot be used.
-    pub fn open(self) -> Result<Option<CudaDevice>> {
-        match self {
-            Self::Cpu => Ok(None),
-            Self::Cuda(number) => Ok(Some(CudaDevice::open(number)?)),
-            Self::Auto => Ok(or_none(CudaDevice::open(0), console::warn)),
-        }
-    }
-
-    /// The same for a precision, which only cards can choose.
-    ///
-    /// # Errors
-    /// Also if the precision is not the processor's and there is no card.
+    /// If a GPU was asked for by name and cannot be used, or the precision is not the CPU's and there is no GPU.
     pub fn open_for(self, precision: PrecisionName) -> Result<Option<CudaDevice>> {
-        let device = self.open()?;
+        let gpu = match self {
+            Self::Cpu => None,
+            Self::Cuda(number) => Some(CudaDevice::open(number)?),
+            Self::Auto => or_none(CudaDevice::open(0), console::warn),
+        };
         ensure!(
-            device.is_some() || precision == PrecisionName::F32,
-            "--precision {} is for cards, and none is used; the processor computes in f32",
+            gpu.is_some() || precision == PrecisionName::F32,
+            "--precision {} is for GPUs, and none is used; the CPU computes in f32",
             precision.precision().name()
         );
-        Ok(device)
+        Ok(gpu)
     }
 
-    /// What a card made, or none: with `auto` one that cannot is told of, and the processor has to.
+    /// The device that networks compute on.
     ///
     /// # Errors
-    /// If a card was asked for by name and cannot.
-    pub fn or_processor<T>(
-        self,
-        card: &str,
-        made: gt_train::Result<T>,
-        note: impl FnOnce(&str),
-    ) -> gt_train::Result<Option<T>> {
+    /// As [`DeviceChoice::open_for`].
+    pub fn device(self, precision: PrecisionName) -> Result<Device> {
+        let gpu = self.open_for(precision)?;
+        Ok(gpu.map_or(Device::Cpu, |device| Device::Cuda {
+            device,
+            precision: precision.precision(),
+            cache: kernel_cache(),
+        }))
+    }
+
+    /// What a GPU made, or none: with `auto` a GPU that cannot is reported, and the CPU takes over.
+    ///
+    /// # Errors
+    /// If a GPU was asked for by name and cannot.
+    pub fn or_cpu<T>(self, made: gt_train::Result<T>, note: impl FnOnce(&str)) -> gt_train::Result<Option<T>> {
         match made {
-            Err(TrainError::Device(error)) if self == Self::Auto => {
-                note(&format!("the processor is used, not {card}: {error}"));
-                Ok(None)
-            }
+            Err(error) if self == Self::Auto => match error.device() {
+                Some(cause) => {
+                    note(&format!("the CPU is used, not the GPU: {cause}"));
+                    Ok(None)
+                }
+                None => Err(error),
+            },
             made => made.map(Some),
         }
     }
@@ -96,52 +98,49 @@ impl DeviceChoice {
 
 /// Where a trained model is used.
 #[derive(Args)]
-pub struct Using {
-    /// Where to compute: cpu, auto (a CUDA card if there is one that can), cuda or cuda:N; a card has kernels to compile first and pays off on large data
+pub struct DeviceArgs {
+    /// Where to compute: cpu, auto (a CUDA GPU if there is one that can), cuda or cuda:N; a GPU has kernels to compile first and pays off on large data
     #[arg(long, default_value = "cpu")]
     device: DeviceChoice,
-    /// Precision of products on a card
+    /// Precision of products on a GPU
     #[arg(long, value_enum, default_value = "f32")]
     precision: PrecisionName,
 }
 
-impl Using {
-    /// The card, or none for the processor.
-    ///
-    /// # Errors
-    /// If a card was asked for and cannot be used.
-    pub fn open(&self) -> Result<Option<CudaDevice>> {
-        self.device.open_for(self.precision)
+impl DeviceArgs {
+    /// The CPU, for commands that have no choice.
+    pub fn cpu() -> Self {
+        Self { device: DeviceChoice::Cpu, precision: PrecisionName::F32 }
     }
 
-    /// What the card computes, with its precision and a folder for kernels; none where the processor has to.
+    /// Opens the device, and computes on it. With `auto`, the CPU does what a GPU cannot.
     ///
     /// # Errors
-    /// If a card was asked for by name and cannot.
-    pub fn compute<T>(
-        &self,
-        device: Option<&CudaDevice>,
-        on_card: impl FnOnce(&CudaDevice, Precision, Option<&Path>) -> gt_train::Result<T>,
-    ) -> gt_train::Result<Option<T>> {
-        let Some(device) = device else { return Ok(None) };
-        let made = on_card(device, self.precision.precision(), kernel_cache().as_deref());
-        self.device.or_processor(device.name(), made, console::warn)
+    /// If a GPU was asked for by name and cannot be used, or the work fails.
+    pub fn compute<T>(&self, work: impl Fn(&Device) -> gt_train::Result<T>) -> Result<T> {
+        let device = self.device.device(self.precision)?;
+        if device.is_gpu()
+            && let Some(result) = self.device.or_cpu(work(&device), console::warn)?
+        {
+            return Ok(result);
+        }
+        Ok(work(&Device::Cpu)?)
     }
 }
 
-/// A card, or none; one that is there and cannot be used is told of.
+/// A GPU, or none; one that is there and cannot be used is reported.
 fn or_none<T>(opened: Result<T, CudaError>, note: impl FnOnce(&str)) -> Option<T> {
     match opened {
         Ok(device) => Some(device),
         Err(CudaError::NoDriver | CudaError::NoDevice { .. }) => None,
         Err(error) => {
-            note(&format!("the processor is used: {error}"));
+            note(&format!("the CPU is used: {error}"));
             None
         }
     }
 }
 
-/// Precision of products on a card.
+/// Precision of products on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PrecisionName {
     F32,
@@ -161,7 +160,9 @@ impl PrecisionName {
 
 #[cfg(test)]
 mod tests {
+    use gt_graph::Split;
     use gt_nn::cuda::OnCard;
+    use gt_train::{DataProblem, TrainError};
 
     use super::*;
 
@@ -178,12 +179,12 @@ mod tests {
     }
 
     #[test]
-    fn auto_tells_why_a_card_cannot_be_used_and_takes_the_processor() {
+    fn auto_reports_why_a_gpu_cannot_be_used_and_takes_the_cpu() {
         for trouble in troubles() {
-            let sentence = trouble.to_string();
+            let cause = trouble.to_string();
             let mut noted = String::new();
             assert!(or_none::<()>(Err(trouble), |note| noted = note.into()).is_none());
-            assert_eq!(noted, format!("the processor is used: {sentence}"));
+            assert_eq!(noted, format!("the CPU is used: {cause}"));
         }
         for nothing in [CudaError::NoDriver, CudaError::NoDevice { asked: 0, found: 0 }] {
             assert!(or_none::<()>(Err(nothing), |note| panic!("{note}")).is_none());
@@ -192,18 +193,18 @@ mod tests {
     }
 
     #[test]
-    fn auto_lets_the_processor_do_what_a_card_cannot_and_a_card_by_name_is_an_error() {
+    fn auto_lets_the_cpu_do_what_a_gpu_cannot_and_a_gpu_by_name_is_an_error() {
         for (auto, named) in troubles().into_iter().zip(troubles()) {
-            let sentence = auto.to_string();
+            let cause = auto.to_string();
             let mut noted = String::new();
-            let made = DeviceChoice::Auto.or_processor::<()>("H200", Err(auto.into()), |note| noted = note.into());
+            let made = DeviceChoice::Auto.or_cpu::<()>(Err(TrainError::Device(auto)), |note| noted = note.into());
             assert!(made.unwrap().is_none());
-            assert_eq!(noted, format!("the processor is used, not H200: {sentence}"));
-            let made = DeviceChoice::Cuda(0).or_processor::<()>("H200", Err(named.into()), |note| panic!("{note}"));
-            assert_eq!(made.unwrap_err().to_string(), sentence);
+            assert_eq!(noted, format!("the CPU is used, not the GPU: {cause}"));
+            let made = DeviceChoice::Cuda(0).or_cpu::<()>(Err(TrainError::Device(named)), |note| panic!("{note}"));
+            assert_eq!(made.unwrap_err().to_string(), cause);
         }
         // What is wrong with the data is wrong on every device.
-        let data = TrainError::Data("it has no graphs".into());
-        assert!(DeviceChoice::Auto.or_processor::<()>("H200", Err(data), |note| panic!("{note}")).is_err());
+        let data = TrainError::Data(DataProblem::NoLabels(Split::Val));
+        assert!(DeviceChoice::Auto.or_cpu::<()>(Err(data), |note| panic!("{note}")).is_err());
     }
 }

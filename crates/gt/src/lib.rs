@@ -1,24 +1,26 @@
 //! Graph Transformer networks (Dwivedi & Bresson, 2021) as a library and one program, `gt`.
 //!
+//! ```no_run
+//! # fn example(graphs: graph_transformer::graph::GraphStore) -> Result<(), Box<dyn std::error::Error>> {
+//! use graph_transformer::Model;
+//!
+//! let model = Model::open("runs/mine/model.safetensors")?;
+//! let predictions = model.predict(&graphs)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! This crate gathers the layers; each is a crate of its own that knows only those below it:
 //!
-//! * [`graph`]: graphs, batches and positional encodings;
+//! * [`graph`]: graphs, batches, columns and positional encodings;
 //! * [`data`]: data sets, files, generators, splits and downloads;
-//! * [`nn`]: the engine: kernels with explicit backward, losses, optimisers;
-//! * [`models`]: configurations, the Graph Transformer's initial weights and parameter names, model files;
-//! * [`train`]: training, metrics, checkpoints, evaluation;
+//! * [`nn`]: the engine: kernels with explicit backward, losses, optimizers, and passes on CPU and GPU;
+//! * [`models`]: configurations, models and their files, predictions;
+//! * [`train`]: training, metrics, checkpoints, evaluation, prediction for files of any size;
 //! * [`reproduce`]: the paper's tables, trained again and compared.
 //!
-//! ```
-//! use graph_transformer::data::{SbmSet, SbmSizes};
-//! use graph_transformer::graph::encoding::{Laplacian, encode_all};
-//!
-//! // A small CLUSTER set, and two Laplacian coordinates for each of its nodes.
-//! let set = SbmSet::Cluster.generate(41, SbmSizes { train: 3, val: 1, test: 1 })?;
-//! let coordinates = encode_all(&Laplacian::new(2), set.graphs()).unwrap();
-//! assert_eq!(coordinates.len(), 2 * set.graphs().num_nodes());
-//! # Ok::<(), graph_transformer::data::DataError>(())
-//! ```
+//! The folder `examples/` of the crate trains on graphs built in memory, predicts, watches a training, and
+//! writes embeddings.
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
@@ -27,6 +29,7 @@ struct Readme;
 pub use gt_data as data;
 pub use gt_graph as graph;
 pub use gt_models as models;
+pub use gt_models::{Config, Model, Predictions};
 pub use gt_nn as nn;
 pub use gt_reproduce as reproduce;
 pub use gt_train as train;

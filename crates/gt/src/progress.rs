@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use gt_models::Config;
-use gt_train::{EpochRecord, Observer, Task};
+use gt_train::{EpochRecord, Observer, Prepared};
 use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
 use crate::console;
@@ -35,15 +35,15 @@ struct Epoch {
 
 impl Progress {
     /// For a run; `label` begins every line, and runs beside others have no bar.
-    pub fn new(name: &str, config: &Config, task: &Task, label: Option<String>, beside_others: bool) -> Self {
+    pub fn new(name: &str, config: &Config, data: &Prepared, label: Option<String>, beside_others: bool) -> Self {
         let on_terminal = std::io::stderr().is_terminal() && !beside_others;
         let bar = on_terminal.then(|| ProgressBar::new(0).with_style(style()));
         Self {
             bar,
             label: label.unwrap_or_default(),
             name: name.to_owned(),
-            metric: task.metric.name(),
-            graphs: task.graphs.len(),
+            metric: data.metric.name(),
+            graphs: data.graphs.len(),
             epochs: config.train.epochs,
             epoch: Epoch::default(),
             last: None,

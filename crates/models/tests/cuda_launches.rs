@@ -14,9 +14,10 @@ use gt_graph::encoding::{Coordinates, Encodings};
 use gt_graph::{
     FeatureLayout, FeatureRows, GraphBatch, GraphParts, GraphStore, Layout, Level, TargetKind, TargetLayout, TargetRows,
 };
-use gt_nn::cpu::{Adam, Edges, Engine, Isa};
+
+use gt_nn::cpu::{Adam, Edges};
 use gt_nn::cuda::{CudaDevice, CudaEngine, CudaLabels, CudaTask, Pass, Precision, ResidentData};
-use gt_nn::{Loss, Network};
+use gt_nn::{Loss, Network, Weights};
 
 /// Presets whose captured launches are on file line by line.
 ///
@@ -39,9 +40,9 @@ fn sizes() -> Vec<usize> {
 
 /// What a preset trains, and on which edges.
 fn network(preset: &Preset) -> (Network, Loss, Edges) {
-    let (config, shape): (Config, _) = (preset.config(), preset.set.shape());
+    let (config, schema): (Config, _) = (preset.config(), preset.set.schema());
     let edges = if preset.graph == Graph::Full { Edges::Full } else { Edges::Sparse };
-    (config.network(&shape).unwrap(), config.loss(&shape).unwrap(), edges)
+    (config.network(&schema).unwrap(), config.loss(&schema).unwrap(), edges)
 }
 
 /// Rings with chords, and everything that a network reads.
@@ -118,8 +119,7 @@ fn live(preset: &Preset, precision: Precision) -> Life {
     let of_engine = recorder.take();
     engine.prepare().unwrap();
     let captured = recorder.take();
-    let mut host = Engine::<f32>::new(network.clone(), Isa::Portable);
-    engine.load(&host).unwrap();
+    engine.load(&Weights::zeros(&network), None).unwrap();
     let order: Vec<u32> = (0..graphs.len() as u32).collect();
     let batches = graphs.len() / BATCH;
     let signs = vec![1.0; network.node.laplacian * batches];
@@ -129,7 +129,9 @@ fn live(preset: &Preset, precision: Precision) -> Life {
         engine.launch(batches).unwrap();
         engine.finish().unwrap();
     }
-    engine.store(&mut host).unwrap();
+    engine.gradients().unwrap();
+    engine.optimizer().unwrap();
+    engine.weights().unwrap();
     drop((engine, labels, data, device));
     let passes = recorder.take();
     assert_eq!(recorder.held(), "", "{}", preset.name());

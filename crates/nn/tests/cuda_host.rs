@@ -8,11 +8,12 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use graph_transformer_nn::cpu::{Adam, Edges, Engine, Isa};
+
+use graph_transformer_nn::cpu::{Adam, Edges};
 use graph_transformer_nn::cuda::{
     CudaDevice, CudaEngine, CudaError, CudaLabels, CudaTask, OnCard, Pass, Precision, ResidentData,
 };
-use graph_transformer_nn::{Loss, Network};
+use graph_transformer_nn::{Loss, Network, Weights};
 use gt_cuda_recorder::{Failure, Recorder};
 use gt_graph::GraphStore;
 use support::{KINDS, all_of, network, network_of, random_graphs, store};
@@ -65,9 +66,8 @@ impl Case {
         let (mut engine, _data) = self.engine(device, None)?;
         let rows = self.graphs.rows(self.network.reads.level());
         let labels = CudaLabels::new(device, rows, all_of(&self.graphs).target().unwrap())?;
-        let mut host = Engine::<f32>::new(self.network.clone(), Isa::Portable);
         engine.prepare()?;
-        engine.load(&host)?;
+        engine.load(&Weights::zeros(&self.network), None)?;
         let order: Vec<u32> = (0..self.graphs.len() as u32).collect();
         let adam = Adam { lr: 1e-3, ..Default::default() };
         for train in [Some((adam, 0)), None] {
@@ -76,7 +76,9 @@ impl Case {
             engine.wait()?;
             engine.finish()?;
         }
-        engine.store(&mut host)
+        engine.gradients()?;
+        engine.optimizer()?;
+        engine.weights().map(drop)
     }
 
     fn open_and_live(&self) -> Result<(), CudaError> {

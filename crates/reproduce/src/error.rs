@@ -63,9 +63,9 @@ pub enum ReproduceError {
         /// Why.
         cause: TrainError,
     },
-    /// The data of a run lacks a part, so its record would be incomplete.
-    #[error("its data has no part `{0}`")]
-    MissingPart(&'static str),
+    /// The data of a run lacks a split, so its record would be incomplete.
+    #[error("its data has no split `{0}`")]
+    MissingSplit(&'static str),
     /// A score of a finished run is infinite or NaN.
     #[error("the scores of its last model are not finite")]
     NotFinite,

@@ -8,7 +8,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use gt_train::metrics::Forms;
-use gt_train::{Best, EpochRecord, Machine, Outcome, Part, Scores, Stop};
+use gt_graph::Split;
+use gt_train::{Best, EpochRecord, Machine, Outcome, Scores, Stop};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -136,11 +137,11 @@ pub(crate) struct RunContext {
 impl Record {
     /// The record of a finished run.
     pub(crate) fn new(context: RunContext, outcome: &Outcome, history: &[EpochRecord]) -> Result<Self> {
-        let forms = |part: Part| {
-            let of_part = outcome.last.iter().find(|(of, _)| *of == part);
-            of_part.map(|(_, scores)| scores.metric).ok_or(ReproduceError::MissingPart(part.name()))
+        let forms = |split: Split| {
+            let found = outcome.last.iter().find(|(of, _)| *of == split);
+            found.map(|(_, scores)| scores.metric).ok_or(ReproduceError::MissingSplit(split.name()))
         };
-        let last = PartScores { train: forms(Part::Train)?, val: forms(Part::Val)?, test: forms(Part::Test)? };
+        let last = PartScores { train: forms(Split::Train)?, val: forms(Split::Val)?, test: forms(Split::Test)? };
         // JSON has no infinity and no NaN, so such a record could not be read again.
         if !last.is_finite() {
             return Err(ReproduceError::NotFinite);

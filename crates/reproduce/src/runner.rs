@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use gt_nn::backend::Device;
 use gt_nn::cuda::{CudaDevice, Precision};
-use gt_train::{Card, EpochRecord, Machine, Observer, RunDirectory, Stop, TrainError, Training};
+use gt_train::{EpochRecord, Machine, Observer, Purpose, RunDirectory, Stop, TrainError, Trainer};
 
 use crate::clock::Clock;
 use crate::error::{ReproduceError, Result};
@@ -138,41 +139,32 @@ impl Runner<'_> {
         if self.limits.is_interrupted() {
             return Ok(RunEnd::Stopped);
         }
-        let PreparedData { task, used, .. } = &*prepared;
+        let PreparedData { data, used, .. } = &*prepared;
         let mut config = job.config.clone();
         config.data.file.clone_from(&used.name);
-        let device = self.gpu.map(CudaDevice::open).transpose().map_err(TrainError::from)?;
-        let gpu_run = match &device {
-            Some(device) => {
-                let data = prepared.on_gpu(device)?;
-                Some(Card::new(&data, self.precision, task, &config, self.kernel_cache.as_deref())?)
-            }
-            None => None,
-        };
+        let device = self.open_device()?;
+        let backend = prepared.place(&device)?.backend(data, &config, Purpose::Training)?;
         let halt = AtomicBool::new(false);
         let mut watch = RunWatch {
             run: &name,
-            metric: task.metric.name(),
+            metric: data.metric.name(),
             limits: self.limits,
             halt: &halt,
             reported: None,
             observe: self.observe,
         };
-        let mut training = Training::new(task, &config, &run, &mut watch)?;
+        let trainer = Trainer::new(data, &config, &run, backend, &mut watch)?;
         let (device, precision) = match &device {
-            Some(device) => (device.name(), self.precision),
-            None => (CPU, Precision::F32),
+            Device::Cuda { device, precision, .. } => (device.name(), *precision),
+            Device::Cpu => (CPU, Precision::F32),
         };
-        if let Some(gpu_run) = gpu_run {
-            training = training.on(gpu_run)?;
-        }
         run.write("config.toml", config.to_toml().as_bytes())?;
-        let parameters = training.parameters();
-        let (graphs, epochs) = (task.graphs.len(), config.train.epochs);
+        let parameters = trainer.parameters();
+        let (graphs, epochs) = (data.graphs.len(), config.train.epochs);
         (self.observe)(RunEvent::Started { run: &name, graphs, parameters, epochs, device });
         let mut sittings = Sittings::open(&run, self.begin_sitting(device, precision))?;
         let at_work = clock.begin();
-        let outcome = training.run(&halt, &mut watch)?;
+        let outcome = trainer.run(&halt, &mut watch)?;
         sittings.count(outcome.seconds, at_work.share());
         drop(at_work);
         if outcome.stop == Stop::Interrupted {
@@ -186,7 +178,7 @@ impl Runner<'_> {
             changes: self.settings.clone(),
             data: used.clone(),
             parameters,
-            metric: task.metric.name(),
+            metric: data.metric.name(),
             sittings: sittings.0,
             version: self.version.clone(),
             config: serde_json::to_value(&config)?,
@@ -195,6 +187,13 @@ impl Runner<'_> {
         self.folder.write(&record, &name)?;
         self.put_away(run, &path, &name)?;
         Ok(RunEnd::Finished(Box::new(record)))
+    }
+
+    /// The device of all runs.
+    fn open_device(&self) -> Result<Device> {
+        let Some(number) = self.gpu else { return Ok(Device::Cpu) };
+        let device = CudaDevice::open(number).map_err(TrainError::Device)?;
+        Ok(Device::Cuda { device, precision: self.precision, cache: self.kernel_cache.clone() })
     }
 
     fn begin_sitting(&self, device: &str, precision: Precision) -> Sitting {

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use gt_data::{Dataset, SbmSet, SbmSizes, ZINC_12K, content_hash};
 use gt_models::{Config, PublishedSet};
-use gt_nn::cuda::CudaDevice;
-use gt_train::{CardData, Task};
+use gt_nn::backend::Device;
+use gt_train::{Prepared, Resident};
 
 use crate::cell::Cell;
 use crate::error::{ReproduceError, Result};
@@ -33,19 +33,19 @@ pub struct SharedData {
 
 /// A data set, prepared for one configuration.
 pub(crate) struct PreparedData {
-    pub task: Task,
+    pub data: Prepared,
     pub used: DataUsed,
-    on_gpu: Mutex<Option<Arc<CardData>>>,
+    resident: Mutex<Option<Resident>>,
 }
 
 impl PreparedData {
-    /// The data on the GPU of all runs. Other callers wait while the data is being copied.
-    pub fn on_gpu(&self, device: &CudaDevice) -> gt_train::Result<Arc<CardData>> {
-        let mut on_gpu = self.on_gpu.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(data) = &*on_gpu {
-            return Ok(Arc::clone(data));
+    /// The data where the device of all runs can reach it. Other callers wait while the data is being copied.
+    pub fn place(&self, device: &Device) -> gt_train::Result<Resident> {
+        let mut resident = self.resident.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(placed) = &*resident {
+            return Ok(placed.clone());
         }
-        Ok(Arc::clone(on_gpu.insert(CardData::new(device, &self.task)?)))
+        Ok(resident.insert(self.data.place(device)?).clone())
     }
 }
 
@@ -76,9 +76,9 @@ impl SharedData {
             return Err(ReproduceError::NotZinc { file: origin });
         }
         let cache = self.source.encodings.join(&used.name);
-        let task =
-            Task::new(&dataset, config, Some(&cache)).map_err(|cause| ReproduceError::Task { data: origin, cause })?;
-        let prepared = Arc::new(PreparedData { task, used, on_gpu: Mutex::default() });
+        let data = Prepared::for_training(dataset, config, Some(&cache))
+            .map_err(|cause| ReproduceError::Task { data: origin, cause })?;
+        let prepared = Arc::new(PreparedData { data, used, resident: Mutex::default() });
         all.insert(key, Arc::downgrade(&prepared));
         Ok(prepared)
     }

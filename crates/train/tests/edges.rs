@@ -2,16 +2,15 @@
 
 mod support;
 
-use graph_transformer_train::{Part, Task, evaluate};
+use graph_transformer_train::{DataProblem, Prepared, Purpose, Resident, TrainError, evaluate};
 use gt_data::{Dataset, RandomStream, Splits};
 use gt_graph::Schema;
 use gt_graph::{
-    FeatureLayout, FeatureRows, GraphParts, GraphStore, Layout, Level, TargetKind, TargetLayout, TargetRows,
+    FeatureLayout, FeatureRows, GraphParts, GraphStore, Layout, Level, Split, TargetKind, TargetLayout, TargetRows,
 };
-use gt_models::{Config, ModelHeader};
+use gt_models::Config;
 use gt_nn::Reads;
-use gt_nn::cpu::Isa;
-use support::{file, sit};
+use support::{last_model, prepare, sit};
 
 /// Random undirected graphs of nodes of four kinds. The class of an edge is whether its ends are of one kind, its number the sum of their kinds; both
 /// directions have the same. Some graphs in between have no edges, one no nodes. Edges may carry a feature that says nothing.
@@ -66,15 +65,17 @@ fn config(settings: &[&str]) -> Config {
     Config::from_toml_with("", &all).unwrap()
 }
 
-/// Trains; the test part's metric, which the model's file must give again.
+/// Trains; the test split's metric, which the model's file must give again.
 fn test_metric(dataset: &Dataset, config: &Config) -> f64 {
     let folder = tempfile::tempdir().unwrap();
     let (outcome, ..) = sit(dataset, config, folder.path(), 0);
-    let (part, scores) = outcome.last.last().unwrap();
-    assert_eq!(*part, Part::Test);
-    let (header, mut engine) = ModelHeader::open(&file(folder.path(), "model.safetensors"), Isa::detect()).unwrap();
-    let task = Task::for_model(dataset, &header, None).unwrap();
-    assert_eq!(evaluate(&mut engine, &task, Part::Test, config.train.batch).unwrap(), *scores);
+    let (split, scores) = outcome.last.last().unwrap();
+    assert_eq!(*split, Split::Test);
+    let model = last_model(folder.path());
+    let data = Prepared::for_model(dataset.clone(), &model, None).unwrap();
+    let mut backend = Resident::Cpu.backend(&data, config, Purpose::Evaluation).unwrap();
+    backend.load(&model.weights, None).unwrap();
+    assert_eq!(evaluate(&data, backend.as_mut(), Split::Test, config.train.batch).unwrap(), *scores);
     scores.metric.exact
 }
 
@@ -91,7 +92,7 @@ fn edges_of_new_graphs_are_classified_from_their_ends_and_from_their_stream() {
     ];
     for (dataset, settings, reads) in cases {
         let config = config(&[settings, &["train.batch=8", "train.epochs=30"]].concat());
-        assert_eq!(Task::new(dataset, &config, None).unwrap().network.reads, reads, "{settings:?}");
+        assert_eq!(prepare(dataset, &config).network.reads, reads, "{settings:?}");
         // Mean recall of two classes: chance is 50 %.
         let accuracy = test_metric(dataset, &config);
         assert!(accuracy > 90.0, "{settings:?}: {accuracy}");
@@ -103,11 +104,11 @@ fn edges_of_one_graph_are_split_in_pairs_and_learned() {
     for (kind, features) in [(TargetKind::Class, false), (TargetKind::Class, true), (TargetKind::Float, false)] {
         let dataset = graphs(1, 80, kind, features);
         let config = config(&["train.epochs=120"]);
-        let task = Task::new(&dataset, &config, None).unwrap();
+        let data = prepare(&dataset, &config);
         let graph = dataset.graphs().graph(0);
-        let part = |edge: usize| Part::ALL.into_iter().find(|part| task.belongs(*part, edge)).unwrap();
-        // Both directions of an edge stand side by side.
-        assert!((0..graph.num_edges()).step_by(2).all(|edge| part(edge) == part(edge + 1)));
+        let split = |edge: usize| Split::ALL.into_iter().find(|split| data.belongs(*split, edge)).unwrap();
+        // Both directions of an edge are listed one after the other.
+        assert!((0..graph.num_edges()).step_by(2).all(|edge| split(edge) == split(edge + 1)));
         let metric = test_metric(&dataset, &config);
         match kind {
             TargetKind::Class => assert!(metric > 85.0, "{features}: {metric}"),
@@ -123,6 +124,8 @@ fn a_split_of_nodes_is_refused_for_targets_of_edges() {
     let mut split = Splits::new(Level::Node);
     (0..20).for_each(|node| split.push(["train", "val", "test"][node % 3]).unwrap());
     dataset.set_split(split).unwrap();
-    let error = Task::new(&dataset, &config(&[]), None).map(|_| ()).unwrap_err().to_string();
-    assert!(error.contains("its split divides nodes, its targets belong to edges"), "{error}");
+    match Prepared::for_training(dataset, &config(&[]), None).unwrap_err() {
+        TrainError::Data(DataProblem::SplitLevel { divided: Level::Node, targets: Level::Edge }) => {}
+        error => panic!("{error}"),
+    }
 }

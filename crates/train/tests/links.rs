@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use graph_transformer_train::metrics::area_under_roc;
-use graph_transformer_train::{Inputs, Observer, PairInputs, Part, RunDirectory, Stop, Task, Training};
-use graph_transformer_train::{evaluate, predict_pairs, score_pairs};
-use gt_data::{Dataset, PairTable, RandomStream, Readable};
-use gt_graph::Schema;
-use gt_graph::{FeatureLayout, FeatureRows, GraphBatch, GraphParts, GraphStore, Layout};
+use graph_transformer_train::{
+    DataProblem, Observer, PairRows, Prepared, Purpose, QueryGraphs, Resident, RunDirectory, Stop, TrainError, Trainer,
+    evaluate, predict_pairs,
+};
+use gt_data::{Dataset, PairTable, RandomStream};
+use gt_graph::{FeatureLayout, FeatureRows, GraphParts, GraphStore, Layout, Schema, Split};
 use gt_models::config::TaskName;
-use gt_models::{Config, ModelHeader};
-use gt_nn::cpu::{Engine, Isa};
-use support::{file, sit};
+use gt_models::{Config, Model, ModelError, PairGroup};
+use support::{cpu, last_model, prepare, sit};
 
 const COMMUNITIES: u32 = 4;
 
@@ -85,31 +85,34 @@ fn finds_communities(config: &Config) {
     assert!(test.metric.exact > 0.85, "{test:?}");
     assert!(test.others["average_precision"] > 0.8, "{test:?}");
     assert!(test.others["hits@10"] <= test.others["hits@50"] && test.others["hits@50"] <= test.others["hits@100"]);
-    let (header, mut engine) = ModelHeader::open(&file(folder.path(), "model.safetensors"), Isa::detect()).unwrap();
-    assert_eq!((header.config.data.task, header.config.links.directed), (TaskName::Links, Some(false)));
-    let task = Task::for_model(&dataset, &header, None).unwrap();
-    assert_eq!(evaluate(&mut engine, &task, Part::Test, config.train.batch).unwrap(), *test);
-    // What was asked before does not matter to a batch of fewer nodes.
-    let mut batch = GraphBatch::new();
-    batch.assemble(&task.graphs, &[0]).unwrap();
-    assert_eq!(engine.embed(&batch, task.edges).len(), 48 * config.model.width);
-    // The same from pairs asked one graph at a time, in whatever order.
-    let links = task.links.as_ref().unwrap();
+    let model = last_model(folder.path());
+    assert_eq!((model.config.data.task, model.config.links.directed), (TaskName::Links, Some(false)));
+    let data = Prepared::for_model(dataset, &model, None).unwrap();
+    let mut backend = Resident::Cpu.backend(&data, config, Purpose::Evaluation).unwrap();
+    backend.load(&model.weights, None).unwrap();
+    assert_eq!(evaluate(&data, backend.as_mut(), Split::Test, config.train.batch).unwrap(), *test);
+    // The same from pairs scored one graph at a time, in whatever order.
+    let links = data.links.as_ref().unwrap();
     let mut scores = Vec::new();
-    for graph in 0..task.graphs.len() {
-        let [joined, apart] = links.pairs(Part::Test, graph);
+    for graph in 0..data.graphs.len() {
+        let [joined, apart] = links.pairs(Split::Test, graph);
         for (pairs, joined) in [(joined, true), (apart, false)] {
             let turned: Vec<(u32, u32)> = pairs.iter().map(|&(a, b)| (b, a)).collect();
-            let mut ask =
-                |pairs: &[(u32, u32)]| score_pairs(&mut engine, &header.config, &task.graphs, graph, pairs).unwrap();
-            let logits = ask(pairs);
-            assert_eq!(ask(&turned), logits);
+            let logits = score(&model, &data.graphs, graph, pairs);
+            assert_eq!(score(&model, &data.graphs, graph, &turned), logits);
             scores.extend(logits.into_iter().map(|logit| (logit, joined)));
         }
     }
     assert!((area_under_roc(scores) - test.metric.exact).abs() < 1e-4);
-    let error = score_pairs(&mut engine, &header.config, &task.graphs, 0, &[(0, 1), (3, 48)]).unwrap_err().to_string();
-    assert!(error.contains("pair 1 is of nodes 3 and 48, but graph 0 has 48 nodes"), "{error}");
+    let strange = PairGroup { graph: 0, pairs: vec![(0, 1), (3, 48)] };
+    match model.score_pairs(&data.graphs, &[strange]).unwrap_err() {
+        ModelError::NoNode { graph: 0, node: 48, nodes: 48 } => {}
+        error => panic!("{error}"),
+    }
+}
+
+fn score(model: &Model, graphs: &GraphStore, graph: usize, pairs: &[(u32, u32)]) -> Vec<f32> {
+    model.score_pairs(graphs, &[PairGroup { graph, pairs: pairs.to_vec() }]).unwrap()
 }
 
 #[test]
@@ -119,57 +122,55 @@ fn direction_is_learned_where_edges_have_one() {
     let folder = tempfile::tempdir().unwrap();
     let (outcome, ..) = sit(&dataset, &config, folder.path(), 0);
     assert!(outcome.last[2].1.metric.exact > 0.75, "{:?}", outcome.last[2]);
-    let (header, mut engine) = ModelHeader::open(&file(folder.path(), "model.safetensors"), Isa::detect()).unwrap();
-    assert_eq!(header.config.links.directed, Some(true));
+    let model = last_model(folder.path());
+    assert_eq!(model.config.links.directed, Some(true));
     let pairs: Vec<(u32, u32)> = (0..44).map(|a| (a, a + 1)).collect();
     let turned: Vec<(u32, u32)> = pairs.iter().map(|&(a, b)| (b, a)).collect();
-    let mut mean = |pairs: &[(u32, u32)]| {
-        score_pairs(&mut engine, &header.config, dataset.graphs(), 0, pairs).unwrap().iter().sum::<f32>() / 44.0
-    };
+    let mean = |pairs: &[(u32, u32)]| score(&model, dataset.graphs(), 0, pairs).iter().sum::<f32>() / 44.0;
     assert!(mean(&pairs) > mean(&turned) + 0.5);
 }
 
-/// A trained model, and graphs made ready for it.
-fn model_and_inputs(dataset: Dataset, config: &Config) -> (ModelHeader, Engine<f32>, Inputs) {
+/// A trained model, and its graphs in a file, of which the third has a node that the model does not know.
+fn model_and_graphs(dataset: &Dataset, config: &Config) -> (Model, QueryGraphs) {
     let folder = tempfile::tempdir().unwrap();
-    sit(&dataset, config, folder.path(), 0);
-    let (header, engine) = ModelHeader::open(&file(folder.path(), "model.safetensors"), Isa::detect()).unwrap();
-    let unusable = [(2, "it is damaged".to_owned())].into();
-    let inputs = Inputs::new(Readable { dataset, unusable }, &header, None).unwrap();
-    (header, engine, inputs)
+    sit(dataset, config, folder.path(), 0);
+    let model = last_model(folder.path());
+    let path = folder.path().join("graphs.jsonl");
+    gt_data::write(dataset, &path).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut lines: Vec<String> = text.lines().map(Into::into).collect();
+    lines[2] = lines[2].replacen("\"node_feat\":[[", "\"node_feat\":[[9", 1);
+    std::fs::write(&path, lines.join("\n")).unwrap();
+    let graphs = QueryGraphs::read(&path, &model).unwrap();
+    (model, graphs)
 }
 
-/// Asks about a table of pairs; the lines of the answers.
-fn ask(
-    header: &ModelHeader,
-    engine: &mut Engine<f32>,
-    inputs: &Inputs,
-    text: &str,
-) -> (Vec<String>, BTreeMap<usize, String>) {
+/// Scores a table of pairs; the lines of the result, and the rows without a score.
+fn score_table(model: &Model, graphs: &QueryGraphs, text: &str) -> (Vec<String>, BTreeMap<usize, String>) {
     let folder = tempfile::tempdir().unwrap();
-    let [asked, answered] = ["asked.csv", "answered.csv"].map(|name| folder.path().join(name));
-    std::fs::write(&asked, text).unwrap();
-    let mut pairs = PairInputs::new(PairTable::read(&asked).unwrap(), inputs).unwrap();
-    predict_pairs(engine, header, inputs, &mut pairs).unwrap().write(&answered).unwrap();
-    let lines = std::fs::read_to_string(&answered).unwrap().lines().map(Into::into).collect();
-    (lines, pairs.unanswered().clone())
+    let [pairs, scored] = ["pairs.csv", "scored.csv"].map(|name| folder.path().join(name));
+    std::fs::write(&pairs, text).unwrap();
+    let mut rows = PairRows::new(PairTable::read(&pairs).unwrap(), graphs).unwrap();
+    predict_pairs(model, graphs, &mut rows).unwrap().write(&scored).unwrap();
+    let lines = std::fs::read_to_string(&scored).unwrap().lines().map(Into::into).collect();
+    (lines, rows.unusable().clone())
 }
 
 #[test]
 fn more_pairs_than_one_pass_takes_get_the_scores_of_few() {
     for pairs in ["model.pairs=auto", "model.pairs=ends"] {
         let config = config(&["train.epochs=1", pairs]);
-        let (header, mut engine, inputs) = model_and_inputs(communities(4, false), &config);
+        let (model, graphs) = model_and_graphs(&communities(4, false), &config);
         // Every pair of graph 1 thirty times, 69,120 in all, and those of graph 3 between them.
         let all: Vec<(u32, u32)> = (0..48).flat_map(|a| (0..48).map(move |b| (a, b))).collect();
         let mut asked: Vec<(usize, (u32, u32))> = (0..30).flat_map(|_| all.iter().map(|pair| (1, *pair))).collect();
         (0..all.len()).for_each(|at| asked.insert(20 * at, (3, all[at])));
         let rows: String = asked.iter().map(|(graph, (a, b))| format!("{graph},{a},{b}\n")).collect();
-        let (lines, unanswered) = ask(&header, &mut engine, &inputs, &format!("graph,source,target\n{rows}"));
-        assert!(unanswered.is_empty());
+        let (lines, unusable) = score_table(&model, &graphs, &format!("graph,source,target\n{rows}"));
+        assert!(unusable.is_empty());
         let mut expected = BTreeMap::new();
         for graph in [1, 3] {
-            let logits = score_pairs(&mut engine, &header.config, inputs.graphs(), graph, &all).unwrap();
+            let logits = score(&model, graphs.store(), graphs.position(graph).unwrap(), &all);
             expected.extend(all.iter().zip(logits).map(|(pair, logit)| ((graph, *pair), logit)));
         }
         assert_eq!(lines[0], "graph,source,target,link_p1,reason");
@@ -182,35 +183,30 @@ fn more_pairs_than_one_pass_takes_get_the_scores_of_few() {
 }
 
 #[test]
-fn pairs_without_an_answer_keep_their_rows_and_say_why() {
-    let (header, mut engine, inputs) = model_and_inputs(communities(4, false), &config(&["train.epochs=1"]));
+fn pairs_without_a_score_keep_their_rows_and_say_why() {
+    let (mut model, graphs) = model_and_graphs(&communities(4, false), &config(&["train.epochs=1"]));
     let text = "graph,source,target\n2,500,0\n0,5,5\n4,0,1\n3,0,48\n,1,2\n0,x,1\n1,7,-1\n0,5,5\n";
-    let (lines, unanswered) = ask(&header, &mut engine, &inputs, text);
-    let expected = [
-        (1, "graph 2: it is damaged"),
-        (3, "column `graph`: there is no graph 4; the data has 4"),
-        (4, "column `target`: there is no node 48; graph 3 has 48 nodes"),
-        (5, "column `graph`: the cell is empty"),
-        (6, "column `source`: `x` is not an integer"),
-        (7, "column `target`: `-1` is less than 0"),
-    ];
-    assert_eq!(unanswered, expected.map(|(row, reason)| (row, reason.to_owned())).into());
+    let (lines, unusable) = score_table(&model, &graphs, text);
+    assert_eq!(unusable.keys().copied().collect::<Vec<_>>(), [1, 3, 4, 5, 6, 7]);
+    assert!(unusable[&1].starts_with("graph 2: "), "{}", unusable[&1]);
+    assert_eq!(unusable[&3], "column `graph`: there is no graph 4; the data has 4");
+    assert_eq!(unusable[&4], "column `target`: there is no node 48; graph 3 has 48 nodes");
     let cells: Vec<&str> = ["2,500,0", "0,5,5", "4,0,1", "3,0,48", ",1,2", "0,,1", "1,7,", "0,5,5"].into();
     for (row, (line, cells)) in lines[1..].iter().zip(cells).enumerate() {
         let rest = line.strip_prefix(&format!("{cells},")).unwrap_or_else(|| panic!("{line}"));
-        match unanswered.get(&(row + 1)) {
-            Some(reason) => assert_eq!(rest, format!(",{reason}")),
+        match unusable.get(&(row + 1)) {
+            Some(_) => assert!(rest.starts_with(','), "{line}"),
             None => assert!((0.0..=1.0).contains(&rest.trim_end_matches(',').parse::<f32>().unwrap()), "{line}"),
         }
     }
     assert_eq!(lines[2], lines[8]);
 
-    let last = engine.parameters().list().len() - 1;
-    engine.set_parameter(last, &vec![f32::INFINITY; engine.parameters().list()[last].len()]);
-    engine.refresh();
-    let (lines, unanswered) = ask(&header, &mut engine, &inputs, "graph,source,target\n0,1,2\n9,0,1\n");
+    let last = model.weights.parameters().list().len() - 1;
+    let count = model.weights.parameters().list()[last].len();
+    model.weights.set_parameter(last, &vec![f32::INFINITY; count]);
+    let (lines, unusable) = score_table(&model, &graphs, "graph,source,target\n0,1,2\n9,0,1\n");
     assert_eq!(lines[1], "0,1,2,,the model's result is not a finite number");
-    assert_eq!(unanswered.len(), 2);
+    assert_eq!(unusable.len(), 2);
 }
 
 #[test]
@@ -243,14 +239,14 @@ fn a_run_stopped_after_any_step_ends_with_the_same_bytes() {
 }
 
 #[test]
-fn a_run_does_not_go_on_with_other_links() {
+fn a_run_does_not_resume_with_other_links() {
     let (folder, config) = (tempfile::tempdir().unwrap(), config(&[]));
     sit(&communities(10, false), &config, folder.path(), 2);
     let run = RunDirectory::open(folder.path()).unwrap();
     // Fewer graphs, and links of another kind, which is no change of the configuration.
     for dataset in [communities(9, false), communities(10, true)] {
-        let task = Task::new(&dataset, &config, None).unwrap();
-        let error = Training::new(&task, &config, &run, &mut Silent).err().unwrap().to_string();
+        let data = prepare(&dataset, &config);
+        let error = Trainer::new(&data, &config, &run, cpu(&data, &config), &mut Silent).err().unwrap().to_string();
         assert!(error.contains("the data it began with was another"), "{error}");
     }
 }
@@ -293,14 +289,15 @@ fn complete_empty_and_edgeless_graphs_are_no_trouble() {
     alone.push(GraphParts { num_nodes: 40, src: &loops, dst: &loops, ..Default::default() }).unwrap();
     let refused = |store: GraphStore| {
         let dataset = Dataset::new(Schema::default(), store).unwrap();
-        Task::new(&dataset, &config(&[]), None).map(|_| ()).unwrap_err().to_string()
+        match Prepared::for_training(dataset, &config(&[]), None).unwrap_err() {
+            TrainError::Data(problem) => problem,
+            error => panic!("{error}"),
+        }
     };
-    assert!(refused(alone).contains("its part `train` has no edges between different nodes"));
+    assert!(matches!(refused(alone), DataProblem::NoLinks(Split::Train)));
     let mut few = GraphStore::new(Layout::default());
     few.push(GraphParts { num_nodes: 3, src: &[0, 1], dst: &[1, 0], ..Default::default() }).unwrap();
-    let complaint = refused(few);
-    let parts = ["part `val` would be empty: 2 edges are too few with a share of", "; data.split sets the shares"];
-    assert!(parts.iter().all(|part| complaint.contains(part)), "{complaint}");
+    assert!(matches!(refused(few), DataProblem::CannotSplit(_)));
 }
 
 #[test]

@@ -1,17 +1,17 @@
-//! Runs: learning, stopping, going on with the same bytes, damage, presets.
+//! Runs: learning, stopping, resuming with the same bytes, damage, presets.
 
 mod support;
 
 use std::sync::atomic::AtomicBool;
 
-use graph_transformer_train::{EpochRecord, Part, RunDirectory, Stop, Task, Training};
+use graph_transformer_train::{EpochRecord, RunDirectory, Stop, TrainError, Trainer};
 use gt_data::{Dataset, SbmSet, SbmSizes};
 use gt_graph::{
-    FeatureLayout, FeatureRows, GraphParts, GraphStore, Layout, Level, TargetKind, TargetLayout, TargetRows,
+    FeatureLayout, FeatureRows, GraphParts, GraphStore, Layout, Level, Split, TargetKind, TargetLayout, TargetRows,
 };
-use gt_models::{Config, ModelHeader, Preset, PublishedSet};
-use gt_nn::cpu::Isa;
-use support::{Interrupter, file, sit};
+use gt_models::{Config, Preset, PublishedSet};
+use gt_nn::backend::NotFinite;
+use support::{Interrupter, cpu, file, last_model, prepare, sit};
 
 fn clusters() -> Dataset {
     SbmSet::Cluster.generate(5, SbmSizes { train: 12, val: 4, test: 4 }).unwrap()
@@ -140,14 +140,14 @@ fn standardised_targets_are_undone_in_scores_and_kept_in_the_model() {
     let config = config(&settings);
     let folder = tempfile::tempdir().unwrap();
     let (outcome, _, epochs) = sit(&dataset, &config, folder.path(), 0);
-    let (_, test) = outcome.last.iter().find(|(part, _)| *part == Part::Test).unwrap();
+    let (_, test) = outcome.last.iter().find(|(split, _)| *split == Split::Test).unwrap();
     // The deviation of the targets is about 77; without scaling nothing would come near 500 in 12 epochs.
     assert!(test.metric.exact < 60.0, "{:?}", test.metric);
     assert!(epochs.last().unwrap().train.loss.exact < 0.8);
-    let (header, _) = ModelHeader::open(&file(folder.path(), "model.safetensors"), Isa::detect()).unwrap();
-    let (mean, deviation) = header.scaling[0];
-    assert!((mean - 710.0).abs() < 30.0 && (deviation - 77.0).abs() < 10.0, "{:?}", header.scaling);
-    assert_eq!(header.config, config);
+    let model = last_model(folder.path());
+    let (mean, deviation) = model.scaling[0];
+    assert!((mean - 710.0).abs() < 30.0 && (deviation - 77.0).abs() < 10.0, "{:?}", model.scaling);
+    assert_eq!(model.config, config);
 }
 
 #[test]
@@ -172,15 +172,18 @@ fn a_loss_that_is_not_finite_names_the_graphs_and_keeps_the_checkpoint() {
         "model.norm=none",
         "train.loss=mse",
     ]);
-    let task = Task::new(&dataset, &config, None).unwrap();
+    let data = prepare(&dataset, &config);
     let folder = tempfile::tempdir().unwrap();
     let run = RunDirectory::open(folder.path()).unwrap();
     let flag = AtomicBool::new(false);
     let mut observer = Interrupter { flag: &flag, after: usize::MAX, notes: vec![], epochs: vec![] };
-    let training = Training::new(&task, &config, &run, &mut observer).unwrap();
-    let error = training.run(&flag, &mut observer).unwrap_err().to_string();
-    assert!(error.contains("is not finite (graphs "), "{error}");
-    assert!(error.contains("there is no checkpoint yet"), "{error}");
+    let trainer = Trainer::new(&data, &config, &run, cpu(&data, &config), &mut observer).unwrap();
+    match trainer.run(&flag, &mut observer).unwrap_err() {
+        TrainError::NotFinite { what, graphs, checkpoint: None, .. } => {
+            assert!(what != NotFinite::LossOrGradient && !graphs.is_empty(), "{what} {graphs}");
+        }
+        error => panic!("{error}"),
+    }
 }
 
 /// Paths of 3 nodes, one of which carries a feature that no network survives.
@@ -231,15 +234,17 @@ fn leaves_out_or_stops(poison: f32, dataset: &Dataset) {
 
     let folder = tempfile::tempdir().unwrap();
     sit(dataset, &skipping, folder.path(), 4);
-    let task = Task::new(dataset, &stopping, None).unwrap();
+    let data = prepare(dataset, &stopping);
     let run = RunDirectory::open(folder.path()).unwrap();
     let flag = AtomicBool::new(false);
     let mut observer = Interrupter { flag: &flag, after: usize::MAX, notes: vec![], epochs: vec![] };
-    let training = Training::new(&task, &stopping, &run, &mut observer).unwrap();
+    let trainer = Trainer::new(&data, &stopping, &run, cpu(&data, &stopping), &mut observer).unwrap();
     assert_eq!(observer.notes[0], "`train.skip_bad_steps` is false, but was true");
-    let error = training.run(&flag, &mut observer).unwrap_err().to_string();
     let newest = folder.path().join("checkpoint/00000002");
-    assert!(error.contains(&format!("the last good checkpoint is {}", newest.display())), "{error}");
+    match trainer.run(&flag, &mut observer).unwrap_err() {
+        TrainError::NotFinite { checkpoint: Some(checkpoint), .. } => assert_eq!(checkpoint, newest),
+        error => panic!("{error}"),
+    }
     assert!(newest.join("manifest.json").exists());
     drop(run);
     let (last, ..) = sit(dataset, &skipping, folder.path(), 0);
@@ -259,14 +264,14 @@ fn an_epoch_of_which_every_step_is_left_out_is_no_crash_and_has_no_loss() {
 fn parameters_that_are_not_finite_are_never_saved() {
     let dataset = rings(20);
     let config = config(&["optimizer.lr=3e38", "model.encoding=none", "train.batch=64", "train.epochs=9"]);
-    let task = Task::new(&dataset, &config, None).unwrap();
+    let data = prepare(&dataset, &config);
     let folder = tempfile::tempdir().unwrap();
     let run = RunDirectory::open(folder.path()).unwrap();
     // The one step of the first epoch ruins everything; an interruption then asks for a checkpoint.
     let flag = AtomicBool::new(false);
     let mut observer = Interrupter { flag: &flag, after: 1, notes: vec![], epochs: vec![] };
-    let training = Training::new(&task, &config, &run, &mut observer).unwrap();
-    let error = training.run(&flag, &mut observer).unwrap_err().to_string();
+    let trainer = Trainer::new(&data, &config, &run, cpu(&data, &config), &mut observer).unwrap();
+    let error = trainer.run(&flag, &mut observer).unwrap_err().to_string();
     assert!(error.contains("are not finite, so they are not saved"), "{error}");
     assert!(!folder.path().join("checkpoint").exists());
 }

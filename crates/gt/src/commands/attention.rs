@@ -6,12 +6,14 @@ use std::str::FromStr;
 use anyhow::{Result, anyhow, ensure};
 use clap::Args;
 use gt_data::Records;
-use gt_models::ModelHeader;
+use gt_graph::GraphRef;
+use gt_models::{GraphAttention, Model};
 use gt_nn::Network;
-use gt_train::{GraphAttention, Inputs, schema_of};
+use gt_train::QueryGraphs;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::model_args::ModelArgs;
 use crate::console;
 use crate::drawing::{MOST_NODES, Picture};
 
@@ -21,8 +23,8 @@ use crate::drawing::{MOST_NODES, Picture};
 /// heads are numbered from 1, nodes and graphs from 0. The weights of the edges into a node add up to 1.
 #[derive(Args)]
 pub struct Arguments {
-    /// Directory of a run, or a model file
-    model: PathBuf,
+    #[command(flatten)]
+    model: ModelArgs,
     /// Graphs, with the columns that the model was trained on
     #[arg(long, value_name = "FILE")]
     data: PathBuf,
@@ -38,9 +40,6 @@ pub struct Arguments {
     /// Head, from 1, or `mean` over all [default: all; in a drawing 1]
     #[arg(long, value_name = "H")]
     head: Option<Head>,
-    /// The model with the best validation loss instead of the last one
-    #[arg(long)]
-    best: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -98,14 +97,15 @@ impl Arguments {
         }
         super::output::check_folder(&self.out)?;
         super::output::check_spares_input(&self.out, "--data", &self.data)?;
-        let (header, mut engine) = super::eval::open(&self.model, self.best)?;
-        let chosen = self.choose(engine.network(), form)?;
-        let inputs = super::asking::inputs(&self.data, &header)?;
-        let attention = gt_train::attention(&mut engine, &inputs, self.graph)
-            .map_err(|e| anyhow!("{}: {e}", self.data.display()))?;
+        let model = self.model.open()?;
+        let chosen = self.choose(model.network(), form)?;
+        let graphs = QueryGraphs::read(&self.data, &model)?;
+        let graph = self.find(&graphs)?;
+        let attention = model.attention(graphs.store(), graph)?;
         match form {
             Form::Drawing => {
-                gt_data::write_bytes(&self.out, self.draw(&header, &inputs, &attention, &chosen)?.as_bytes())?
+                let graph = graphs.store().graph(graph);
+                gt_data::write_bytes(&self.out, self.draw(&model, graph, &attention, &chosen)?.as_bytes())?
             }
             Form::Json => {
                 let text = serde_json::to_string(&self.object(&attention, &chosen))?;
@@ -118,8 +118,15 @@ impl Arguments {
         Ok(())
     }
 
+    /// Position of the graph among the usable ones of the file.
+    fn find(&self, graphs: &QueryGraphs) -> Result<usize> {
+        let (file, number, count) = (self.data.display(), self.graph, graphs.len());
+        ensure!(number < count, "{file}: there is no graph {number}; there are {count}, counted from 0");
+        graphs.position(number).map_err(|rejected| anyhow!("{file}: graph {number}: {}", rejected.reason))
+    }
+
     fn choose(&self, network: &Network, form: Form) -> Result<Chosen> {
-        let (model, layers) = (self.model.display(), network.layers);
+        let (model, layers) = (self.model.model.display(), network.layers);
         ensure!(layers > 0, "{model}: the model has no layers, so there is no attention");
         ensure!(
             network.attends(),
@@ -171,8 +178,8 @@ impl Arguments {
 
     fn draw(
         &self,
-        header: &ModelHeader,
-        inputs: &Inputs,
+        model: &Model,
+        graph: GraphRef<'_>,
         attention: &GraphAttention,
         chosen: &Chosen,
     ) -> Result<String> {
@@ -183,14 +190,14 @@ impl Arguments {
             self.data.display(),
             self.graph
         );
-        let graph = inputs.graphs().graph(self.graph);
         let structure: Vec<(usize, usize)> =
             graph.src().iter().zip(graph.dst()).map(|(&s, &d)| (s as usize, d as usize)).collect();
-        let names = schema_of(header).node.categorical;
+        let names = &model.schema.node.categorical;
         let values: Vec<u32> = graph.node().categorical.iter().step_by(names.len().max(1)).copied().collect();
         let (layer, head) = (chosen.0[0].0, chosen.0[0].1[0]);
         let head_name = head.map_or("mean of heads".to_owned(), |head| format!("head {}", head + 1));
-        let run = self.model.file_name().unwrap_or(self.model.as_os_str()).to_string_lossy();
+        let path = &self.model.model;
+        let run = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
         let picture = Picture {
             title: format!("{run} · graph {} · layer {} · {head_name}", self.graph, layer + 1),
             nodes,

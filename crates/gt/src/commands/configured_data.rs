@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow};
-use gt_data::{Dataset, SbmSet, SbmSizes};
-use gt_models::Config;
+use gt_data::{Dataset, Labels, SbmSet, SbmSizes};
+use gt_models::{Config, Model};
 use gt_train::TrainError;
 
 /// Sizes of the CLUSTER set for configurations that name no file.
@@ -20,19 +20,28 @@ pub struct ConfiguredData {
 impl ConfiguredData {
     /// Reads `data.file`, or draws a small CLUSTER set if the configuration names no file.
     pub fn load(config: &Config) -> Result<Self> {
+        Self::read(config, gt_data::read)
+    }
+
+    /// Reads `data.file` as the data of a trained model.
+    pub fn load_for(config: &Config, model: &Model) -> Result<Self> {
+        Self::read(config, |file| gt_data::read_expecting(file, &gt_train::expected(model, Labels::Read)))
+    }
+
+    fn read(config: &Config, read: impl FnOnce(&Path) -> gt_data::Result<Dataset>) -> Result<Self> {
         if config.data.file.is_empty() {
             return Ok(Self { dataset: SbmSet::Cluster.generate(41, EMBEDDED_SIZES)?, file: None });
         }
         let file = PathBuf::from(&config.data.file);
-        Ok(Self { dataset: gt_data::read(&file)?, file: Some(file) })
+        Ok(Self { dataset: read(&file)?, file: Some(file) })
     }
+}
 
-    /// An error about this data, with the name of the file.
-    pub fn name_error(&self, error: TrainError) -> anyhow::Error {
-        match &self.file {
-            Some(file) => anyhow!("{}: {error}", file.display()),
-            None => error.into(),
-        }
+/// An error about data, with the name of its file.
+pub fn name_error(file: Option<&Path>, error: TrainError) -> anyhow::Error {
+    match file {
+        Some(file) => anyhow!("{}: {error}", file.display()),
+        None => error.into(),
     }
 }
 

@@ -3,8 +3,10 @@
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use gt_graph::Level;
+use gt_train::Query;
 
-use super::asking::Asking;
+use super::query_args::QueryArgs;
+use crate::device::DeviceArgs;
 
 /// Write what a trained model makes of nodes or graphs: the nodes after the last layer, or their readout.
 ///
@@ -12,7 +14,7 @@ use super::asking::Asking;
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
-    asking: Asking,
+    query: QueryArgs,
     /// A row per node, or per graph
     #[arg(long, value_enum, default_value_t = LevelName::Node)]
     level: LevelName,
@@ -30,6 +32,6 @@ impl Arguments {
             LevelName::Node => Level::Node,
             LevelName::Graph => Level::Graph,
         };
-        self.asking.run("embedding", |engine, header, inputs| gt_train::embed(engine, header, inputs, level))
+        self.query.run(&DeviceArgs::cpu(), "embedding", |_| Query::Embeddings(level))
     }
 }

@@ -2,40 +2,38 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow, bail, ensure};
+use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
-use gt_models::{Config, ModelHeader};
-use gt_nn::cpu::{Engine, Isa};
-use gt_train::{Card, CardData, Part, Scores, Task, TrainError, evaluate};
+use gt_graph::Split;
+use gt_models::Config;
+use gt_train::{Prepared, Purpose, Scores, TrainError, evaluate};
 use serde::Serialize;
 
-use super::configured_data::{ConfiguredData, set_data_file};
+use super::configured_data::{ConfiguredData, name_error, set_data_file};
+use super::model_args::ModelArgs;
 use crate::console;
-use crate::device::Using;
+use crate::device::DeviceArgs;
 
-/// Score a trained model on a part of a data set, in both metric forms.
+/// Score a trained model on a split of a data set, in both metric forms.
 #[derive(Args)]
 pub struct Arguments {
-    /// Directory of a run, or a model file
-    model: PathBuf,
+    #[command(flatten)]
+    model: ModelArgs,
     /// Data set; if it has no split, one is drawn as in training [default: the one of the run]
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
-    /// Which part
-    #[arg(long, value_enum, default_value_t = PartName::Test)]
-    split: PartName,
-    /// The model with the best validation loss instead of the last one
-    #[arg(long)]
-    best: bool,
+    /// Which split
+    #[arg(long, value_enum, default_value_t = SplitName::Test)]
+    split: SplitName,
     #[command(flatten)]
-    using: Using,
+    device: DeviceArgs,
     /// Print one line of JSON
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum PartName {
+enum SplitName {
     Train,
     Val,
     Test,
@@ -56,9 +54,8 @@ struct Line<'a> {
 
 impl Arguments {
     pub fn run(self) -> Result<()> {
-        let device = self.using.open()?;
-        let (header, mut engine) = open(&self.model, self.best)?;
-        let mut config: Config = header.config.clone();
+        let model = self.model.open()?;
+        let mut config: Config = model.config.clone();
         if let Some(file) = &self.data {
             set_data_file(&mut config, file)?;
         }
@@ -68,35 +65,32 @@ impl Arguments {
             "{}: there is no such file here; the model was trained on it, --data FILE names another",
             config.data.file
         );
-        let data = ConfiguredData::load(&config)?;
-        let named = |e: TrainError| data.name_error(e);
-        let task = Task::for_model(&data.dataset, &header, data.file.as_deref()).map_err(named)?;
-        let part = match self.split {
-            PartName::Train => Part::Train,
-            PartName::Val => Part::Val,
-            PartName::Test => Part::Test,
+        let ConfiguredData { dataset, file } = ConfiguredData::load_for(&config, &model)?;
+        let drawn = dataset.split().is_none();
+        let named = |e: TrainError| name_error(file.as_deref(), e);
+        let prepared = Prepared::for_model(dataset, &model, file.as_deref()).map_err(named)?;
+        let split = match self.split {
+            SplitName::Train => Split::Train,
+            SplitName::Val => Split::Val,
+            SplitName::Test => Split::Test,
         };
-        task.ensure_labels(part).map_err(named)?;
-        if let Some(file) = self.data.as_ref().filter(|_| data.dataset.split().is_none() && task.links.is_none()) {
-            let (name, part) = (file.display(), part.name());
+        prepared.ensure_labels(split).map_err(named)?;
+        if let Some(file) = self.data.as_ref().filter(|_| drawn && prepared.links.is_none()) {
+            let (name, split) = (file.display(), split.name());
             console::warn(&format!(
-                "{name} has no split, so one is drawn as in training, and only its part `{part}` is scored"
+                "{name} has no split, so one is drawn as in training, and only its split `{split}` is scored"
             ));
         }
-        let on_card = self.using.compute(device.as_ref(), |device, precision, cache| {
-            let data = CardData::new(device, &task)?;
-            let mut card = Card::to_evaluate(&data, precision, &task, &config, cache)?;
-            card.evaluate(&engine, &task, part, config.train.batch)
+        let scores: Scores = self.device.compute(|device| {
+            let mut backend = prepared.place(device)?.backend(&prepared, &config, Purpose::Evaluation)?;
+            backend.load(&model.weights, None)?;
+            evaluate(&prepared, backend.as_mut(), split, config.train.batch)
         })?;
-        let scores: Scores = match on_card {
-            Some(scores) => scores,
-            None => evaluate(&mut engine, &task, part, config.train.batch)?,
-        };
-        let graphs = task.graphs_of(part).len();
+        let graphs = prepared.graphs_of(split).len();
         if self.json {
             return console::print_json(&Line {
-                split: part.name(),
-                metric: task.metric.name(),
+                split: split.name(),
+                metric: prepared.metric.name(),
                 paper: scores.metric.paper,
                 exact: scores.metric.exact,
                 loss: scores.loss.exact,
@@ -104,33 +98,11 @@ impl Arguments {
                 others: &scores.others,
             });
         }
-        let mut text = format!("{} of {graphs} graphs\n", part.name());
+        let mut text = format!("{} of {graphs} graphs\n", split.name());
         text +=
-            &format!("{:18} {:.6} (paper form {:.6})\n", task.metric.name(), scores.metric.exact, scores.metric.paper);
+            &format!("{:18} {:.6} (paper form {:.6})\n", prepared.metric.name(), scores.metric.exact, scores.metric.paper);
         text += &format!("{:18} {:.6} (paper form {:.6})\n", "loss", scores.loss.exact, scores.loss.paper);
         scores.others.iter().for_each(|(name, value)| text += &format!("{name:18} {value:.6}\n"));
         console::print(&text)
     }
-}
-
-/// The first of the runs that `gt train --seeds` leaves in a directory.
-fn seed_in(path: &Path) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(|run| run.join("model.safetensors").is_file()).min()
-}
-
-/// The model of a run directory or file.
-pub fn open(path: &Path, best: bool) -> Result<(ModelHeader, Engine<f32>)> {
-    ensure!(!best || path.is_dir(), "--best is about the models of a run; {} is one model", path.display());
-    let file = match path.is_dir() {
-        true => path.join(if best { "best.safetensors" } else { "model.safetensors" }),
-        false => path.to_owned(),
-    };
-    if !file.is_file()
-        && let Some(seed) = seed_in(path)
-    {
-        bail!("{}: there is no model in it, but runs of several seeds, such as {}", path.display(), seed.display());
-    }
-    let bytes = std::fs::read(&file).map_err(|e| anyhow!("{}: {e}", file.display()))?;
-    ModelHeader::open(&bytes, Isa::detect()).map_err(|e| anyhow!("{}: {e}", file.display()))
 }

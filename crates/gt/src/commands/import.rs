@@ -4,10 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use gt_data::write_bytes;
 use gt_graph::{Level, TargetKind};
-use gt_models::{ModelHeader, shape_of_checkpoint, torch};
-use gt_nn::cpu::Isa;
+use gt_models::{Model, schema_of_checkpoint, torch};
 
 use super::config_args::ConfigSource;
 use crate::console;
@@ -56,20 +54,19 @@ impl Arguments {
             LevelName::Graph => Level::Graph,
             LevelName::Node => Level::Node,
         };
-        let shape = |kind| shape_of_checkpoint(&state, level, kind).map_err(|e| in_checkpoint(e.to_string()));
-        let data = match self.target {
-            Some(TargetName::Float) => shape(TargetKind::Float)?,
-            Some(TargetName::Class) => shape(TargetKind::Class)?,
-            None => match shape(TargetKind::Float)? {
-                numbers if numbers.target.columns.len() == 1 => numbers,
-                _ => shape(TargetKind::Class)?,
+        let schema_for =
+            |kind| schema_of_checkpoint(&state, level, kind).map_err(|e| in_checkpoint(e.to_string()));
+        let schema = match self.target {
+            Some(TargetName::Float) => schema_for(TargetKind::Float)?,
+            Some(TargetName::Class) => schema_for(TargetKind::Class)?,
+            None => match schema_for(TargetKind::Float)? {
+                numbers if numbers.target.as_ref().is_some_and(|target| target.columns.len() == 1) => numbers,
+                _ => schema_for(TargetKind::Class)?,
             },
         };
-        let header = ModelHeader::new(config, data);
-        let engine = header.import(&state, Isa::detect()).map_err(|e| in_checkpoint(e.to_string()))?;
-        let model = header.save(&engine);
-        write_bytes(&self.out, &model)?;
-        console::say!("wrote {}: {} parameters", self.out.display(), engine.parameters().count());
+        let model = Model::import(config, schema, &state).map_err(|e| in_checkpoint(e.to_string()))?;
+        model.save(&self.out)?;
+        console::say!("wrote {}: {} parameters", self.out.display(), model.weights.parameters().count());
         Ok(())
     }
 }

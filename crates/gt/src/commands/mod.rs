@@ -1,6 +1,5 @@
 //! The subcommands: each parses its arguments, checks them, and calls the layers below.
 
-mod asking;
 mod attention;
 mod bench;
 mod check;
@@ -14,8 +13,10 @@ mod eval;
 mod fetch;
 mod import;
 mod info;
+mod model_args;
 mod output;
 mod predict;
+mod query_args;
 mod reproduce;
 mod sbm;
 mod seeds;

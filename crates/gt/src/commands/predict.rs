@@ -1,67 +1,84 @@
 //! `gt predict`
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 use clap::Args;
 use gt_data::PairTable;
 use gt_models::config::TaskName;
-use gt_nn::cuda::CudaDevice;
-use gt_train::{PairInputs, TrainError};
+use gt_nn::backend::Device;
+use gt_nn::cuda::CudaError;
+use gt_train::{OnError, PairRows, Query, QueryGraphs, QueryReport, TrainError, predict_pairs};
 
-use super::asking::{Asked, Asking};
-use crate::device::Using;
+use super::output::check_spares_input;
+use super::query_args::QueryArgs;
+use crate::device::DeviceArgs;
 
 /// Predict with a trained model: a row per graph, node or edge, in the order of the data.
 ///
 /// Columns: graph (from 0); node, or source and target, where nodes or edges are predicted for; then for real numbers each target under its name, for one class the
 /// most likely class under the target's name and the probability of class K as NAME_pK, for several yes/no labels NAME_p1, for links
-/// link_p1, with all edges in place; then the reason why a row is empty. A link model is asked about the edges of the data, or about the pairs of --pairs.
+/// link_p1, with all edges in place; then the reason why a row is empty. A link model scores the edges of the data, or the pairs of --pairs.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
-    asking: Asking,
-    /// Pairs of nodes to ask a link model about, instead of the data's edges: a table (.csv, .tsv, .parquet) with the columns graph (not needed if there is one
+    query: QueryArgs,
+    /// Pairs of nodes for a link model to score, instead of the data's edges: a table (.csv, .tsv, .parquet) with the columns graph (not needed if there is one
     /// graph), source and target, all from 0; the output has its rows in its order, and --on-error is about them
     #[arg(long, value_name = "FILE")]
     pairs: Option<PathBuf>,
     #[command(flatten)]
-    using: Using,
+    device: DeviceArgs,
 }
 
 impl Arguments {
     pub fn run(self) -> Result<()> {
-        let device = self.using.open()?;
-        if let Some(pairs) = &self.pairs {
-            return self.run_pairs(pairs, device.as_ref());
+        match &self.pairs {
+            Some(pairs) => self.run_pairs(pairs),
+            None => self.query.run(&self.device, "prediction", |device| Query::Predictions(device.clone())),
         }
-        self.asking.run("prediction", |engine, header, inputs| {
-            let on_card = self.using.compute(device.as_ref(), |device, precision, cache| {
-                gt_train::predict_on(device, precision, cache, engine, header, inputs)
-            })?;
-            on_card.map_or_else(|| gt_train::predict(engine, header, inputs), Ok)
-        })
     }
 
-    fn run_pairs(&self, pairs: &Path, device: Option<&CudaDevice>) -> Result<()> {
-        super::output::check_spares_input(&self.asking.out, "--pairs", pairs)?;
-        let (header, mut engine) = self.asking.open()?;
+    fn run_pairs(&self, pairs: &Path) -> Result<()> {
+        check_spares_input(&self.query.out, "--pairs", pairs)?;
+        let model = self.query.open()?;
         ensure!(
-            header.config.data.task == TaskName::Links,
+            model.config.data.task == TaskName::Links,
             "--pairs is for models of links (data.task = \"links\"), and this one predicts targets of {}s",
-            header.data.target.level
+            model.target()?.level
         );
-        // No card can, which is told as elsewhere.
-        self.using.compute(device, |_, _, _| Err::<(), _>(TrainError::links_on_card()))?;
+        ensure!(self.query.is_whole(), "--shard divides the graphs of --data, and --pairs names graphs itself");
         let table = PairTable::read(pairs)?;
-        let inputs = self.asking.inputs(&header)?;
-        let mut rows = PairInputs::new(table, &inputs)?;
-        self.asking.check(&asked(pairs, &rows))?;
-        let records = gt_train::predict_pairs(&mut engine, &header, &inputs, &mut rows)?;
-        self.asking.finish("prediction", records, &inputs, &asked(pairs, &rows))
+        self.device.compute(|device| match device {
+            Device::Cpu => Ok(()),
+            Device::Cuda { .. } => Err(TrainError::Device(CudaError::Unsupported("link prediction".into()))),
+        })?;
+        let graphs = QueryGraphs::read(self.query.data(), &model)?;
+        let mut rows = PairRows::new(table, &graphs)?;
+        self.check_pairs(pairs, rows.unusable())?;
+        let records = predict_pairs(&model, &graphs, &mut rows)?;
+        self.check_pairs(pairs, rows.unusable())?;
+        let report = QueryReport {
+            rows: records.rows() as u64,
+            graphs: graphs.len(),
+            unusable: rows.unusable().len(),
+            reasons: rows.unusable().iter().take(10).map(|(row, reason)| (*row, reason.clone())).collect(),
+        };
+        records.write(&self.query.out)?;
+        self.query.print("row", "prediction", &report)
     }
-}
 
-fn asked<'a>(file: &'a Path, pairs: &'a PairInputs) -> Asked<'a> {
-    Asked { file, one: "row", count: pairs.rows(), reasons: pairs.unanswered() }
+    /// Stops at a row without a score, if the user wants that.
+    fn check_pairs(&self, file: &Path, unusable: &BTreeMap<usize, String>) -> Result<(), TrainError> {
+        match unusable.first_key_value() {
+            Some((row, reason)) if self.query.on_error() == OnError::Stop => Err(TrainError::Unusable {
+                path: file.into(),
+                what: "row",
+                number: *row,
+                reason: reason.clone(),
+            }),
+            _ => Ok(()),
+        }
+    }
 }

@@ -2,21 +2,22 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Result, anyhow, ensure};
 use clap::Args;
-use gt_graph::TargetKind;
+use gt_graph::{Split, TargetKind};
 use gt_models::{Config, PublishedSet};
 use gt_reproduce::mean_and_deviation;
-use gt_train::{Card, CardData, Observer, Outcome, Part, Report, RunDirectory, Scores, Stop, Task, Training};
+use gt_train::{
+    Observer, Outcome, Prepared, Purpose, Report, Resident, RunDirectory, Scores, Stop, Trainer,
+};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::config_args::{ConfigArgs, ConfigSource};
-use super::configured_data::{ConfiguredData, set_data_file};
-use crate::cache::{fetched_zinc, kernel_cache};
+use super::configured_data::{ConfiguredData, name_error, set_data_file};
+use crate::cache::fetched_zinc;
 use crate::console;
 use crate::device::{DeviceChoice, PrecisionName};
 use crate::interrupt::{Interrupted, interrupt};
@@ -72,77 +73,75 @@ impl Arguments {
             _ => self.begin()?,
         };
         let config = &runs[0].config;
-        let data = ConfiguredData::load(config)?;
-        let task = Task::new(&data.dataset, config, data.file.as_deref()).map_err(|e| data.name_error(e))?;
-        print_data_notes(&task, config, task.links.is_some() && data.dataset.schema().target.is_some());
-        drop(data);
+        let ConfiguredData { dataset, file } = ConfiguredData::load(config)?;
+        let has_targets = dataset.schema().target.is_some();
+        let data = Prepared::for_training(dataset, config, file.as_deref()).map_err(|e| name_error(file.as_deref(), e))?;
+        print_data_notes(&data, config, data.links.is_some() && has_targets);
         let interrupt = interrupt();
-        let on_card = self.put_on_card(&task)?;
-        let on_card = on_card.as_ref();
+        let resident = self.place(&data)?;
         if self.seeds.is_empty() {
-            return self.print(&task, &self.train(&runs.remove(0), &task, on_card, &interrupt)?);
+            return self.print(&data, &self.train(&runs.remove(0), &data, &resident, &interrupt)?);
         }
         let ended: Vec<Result<Done>> = if self.parallel {
             std::thread::scope(|scope| {
-                let (this, task, interrupt) = (&self, &task, &*interrupt);
+                let (this, data, resident, interrupt) = (&self, &data, &resident, &*interrupt);
                 let threads: Vec<_> =
-                    runs.iter().map(|run| scope.spawn(move || this.train(run, task, on_card, interrupt))).collect();
+                    runs.iter().map(|run| scope.spawn(move || this.train(run, data, resident, interrupt))).collect();
                 threads.into_iter().map(|t| t.join().unwrap_or_else(|_| Err(anyhow!("a training broke off")))).collect()
             })
         } else {
-            runs.iter().map(|run| self.train(run, &task, on_card, &interrupt)).collect()
+            runs.iter().map(|run| self.train(run, &data, &resident, &interrupt)).collect()
         };
         let (mut done, mut broken) = (Vec::new(), Vec::new());
         ended.into_iter().for_each(|run| match run {
             Ok(run) => done.push(run),
             Err(error) => broken.push(error),
         });
-        done.iter().try_for_each(|done| self.print(&task, done))?;
+        done.iter().try_for_each(|done| self.print(&data, done))?;
         match broken_off(broken) {
             Some(error) => Err(error),
-            None => self.print_together(&task, &done),
+            None => self.print_together(&data, &done),
         }
     }
 
     /// One run to its end.
     fn train(
         &self,
-        Prepared { run, config, name }: &Prepared,
-        task: &Task,
-        on_card: Option<&Arc<CardData>>,
+        PlannedRun { run, config, name }: &PlannedRun,
+        data: &Prepared,
+        resident: &Resident,
         interrupt: &AtomicBool,
     ) -> Result<Done> {
         let label = (!self.seeds.is_empty()).then(|| format!("seed {}: ", config.train.seed));
-        let mut progress = Progress::new(name, config, task, label, self.parallel);
-        let card = match on_card {
-            Some(data) => {
-                let card = Card::new(data, self.precision.precision(), task, config, kernel_cache().as_deref());
-                self.device.or_processor(data.device_name(), card, |note| progress.note(note))?
-            }
-            None => None,
+        let mut progress = Progress::new(name, config, data, label, self.parallel);
+        let on_gpu = match resident.is_gpu() {
+            true => self.device.or_cpu(resident.backend(data, config, Purpose::Training), |note| progress.note(note))?,
+            false => None,
         };
-        task.ensure_memory(card.is_some())?;
-        let mut training = Training::new(task, config, run, &mut progress)?;
-        let mut device = format!("{} threads of the processor", rayon::current_num_threads());
-        if let Some(card) = card {
-            card.name().clone_into(&mut device);
-            training = training.on(card)?;
-        }
-        // Only now is it known that a run can go on with it.
+        data.ensure_memory(on_gpu.is_some())?;
+        let (device, backend) = match on_gpu {
+            Some(backend) => (backend.name().to_owned(), backend),
+            None => {
+                let threads = format!("{} threads of the CPU", rayon::current_num_threads());
+                (threads, Resident::Cpu.backend(data, config, Purpose::Training)?)
+            }
+        };
+        let trainer = Trainer::new(data, config, run, backend, &mut progress)?;
+        // Only now is it known that a run can resume with it.
         run.write("config.toml", config.to_toml().as_bytes())?;
-        let parameters = training.parameters();
+        let parameters = trainer.parameters();
         progress.start(parameters, &device);
-        let outcome = training.run(interrupt, &mut progress);
+        let outcome = trainer.run(interrupt, &mut progress);
         progress.finish();
         let outcome = outcome?;
-        let report = write_report(run, task, config, parameters, &outcome);
+        let report = write_report(run, data, config, parameters, &outcome);
         if outcome.stop == Stop::Interrupted {
             return Err(Interrupted(self.to_resume(run.path())).into());
         }
         Ok(Done { run: run.path().to_owned(), seed: config.train.seed, parameters, outcome, report })
     }
 
-    /// The command that goes on with a run as it was begun.
+    /// The command that resumes a run as it was begun.
     fn to_resume(&self, run: &Path) -> String {
         let mut words = ["train", "--resume", "--out"].map(OsString::from).to_vec();
         words.push(run.into());
@@ -155,24 +154,25 @@ impl Arguments {
         console::command(words)
     }
 
-    /// The data on the card to compute on, for all seeds; none for the processor.
-    fn put_on_card(&self, task: &Task) -> Result<Option<Arc<CardData>>> {
-        let Some(device) = self.device.open_for(self.precision)? else { return Ok(None) };
-        Ok(self.device.or_processor(device.name(), CardData::new(&device, task), |note| console::say!("{note}"))?)
+    /// The data where the device can reach it, for all seeds.
+    fn place(&self, data: &Prepared) -> Result<Resident> {
+        let device = self.device.device(self.precision)?;
+        let placed = self.device.or_cpu(data.place(&device), |note| console::say!("{note}"))?;
+        Ok(placed.unwrap_or(Resident::Cpu))
     }
 
-    /// Directory, configuration and name of the run to go on with.
-    fn reopen(&self, out: &Path) -> Result<Prepared> {
+    /// Directory, configuration and name of the run to resume.
+    fn reopen(&self, out: &Path) -> Result<PlannedRun> {
         let run = RunDirectory::reopen(out)?;
         let mut config = run.config()?;
         if let Some(data) = &self.data {
             set_data_file(&mut config, data)?;
         }
-        Ok(Prepared { run, config, name: out.display().to_string() })
+        Ok(PlannedRun { run, config, name: out.display().to_string() })
     }
 
     /// Directory, configuration and name of a new run, or of one per seed.
-    fn begin(&self) -> Result<Vec<Prepared>> {
+    fn begin(&self) -> Result<Vec<PlannedRun>> {
         let source = match (self.config.source()?, &self.data) {
             (Some(source), _) => source,
             (None, Some(_)) => ConfigSource::Text(""),
@@ -215,19 +215,19 @@ impl Arguments {
             );
             let mut config = config.clone();
             config.train.seed = seed;
-            Ok(Prepared { run, config, name: name.clone() })
+            Ok(PlannedRun { run, config, name: name.clone() })
         };
         seeds.into_iter().map(prepare).collect()
     }
 
     /// Mean and deviation over the seeds, as papers have them.
-    fn print_together(&self, task: &Task, done: &[Done]) -> Result<()> {
+    fn print_together(&self, data: &Prepared, done: &[Done]) -> Result<()> {
         let mut scores = Map::new();
-        let mut text = format!("\n{} seeds {:>15} {:>19}   ({})\n", done.len(), "paper", "exact", task.metric.name());
-        for part in Part::ALL {
+        let mut text = format!("\n{} seeds {:>15} {:>19}   ({})\n", done.len(), "paper", "exact", data.metric.name());
+        for split in Split::ALL {
             let of = |form: fn(&Scores) -> f64| -> Vec<f64> {
                 let last =
-                    |done: &Done| done.outcome.last.iter().find(|(of, _)| *of == part).map(|(_, scores)| form(scores));
+                    |done: &Done| done.outcome.last.iter().find(|(of, _)| *of == split).map(|(_, scores)| form(scores));
                 done.iter().filter_map(last).collect()
             };
             let (paper, exact) = (of(|scores| scores.metric.paper), of(|scores| scores.metric.exact));
@@ -235,21 +235,21 @@ impl Arguments {
                 continue;
             }
             let [paper, exact] = [&paper, &exact].map(|values| mean_and_deviation(values));
-            text += &format!("{:8} {:10.4} ± {:.4} {:10.4} ± {:.4}\n", part.name(), paper.0, paper.1, exact.0, exact.1);
+            text += &format!("{:8} {:10.4} ± {:.4} {:10.4} ± {:.4}\n", split.name(), paper.0, paper.1, exact.0, exact.1);
             let form = |(mean, sd): (f64, f64)| serde_json::json!({"mean": mean, "sd": sd});
-            scores.insert(part.name().to_owned(), serde_json::json!({"paper": form(paper), "exact": form(exact)}));
+            scores.insert(split.name().to_owned(), serde_json::json!({"paper": form(paper), "exact": form(exact)}));
         }
         if !self.json {
             return console::print(&text);
         }
         let seeds: Vec<u64> = done.iter().map(|done| done.seed).collect();
-        console::print_json(&serde_json::json!({"seeds": seeds, "metric": task.metric.name(), "last": scores}))
+        console::print_json(&serde_json::json!({"seeds": seeds, "metric": data.metric.name(), "last": scores}))
     }
 
-    fn print(&self, task: &Task, Done { run, parameters, outcome, report, .. }: &Done) -> Result<()> {
+    fn print(&self, data: &Prepared, Done { run, parameters, outcome, report, .. }: &Done) -> Result<()> {
         let scores = |scores: &Scores| serde_json::to_value(scores.metric).unwrap_or(Value::Null);
         let last: Map<String, Value> =
-            outcome.last.iter().map(|(part, of)| (part.name().to_owned(), scores(of))).collect();
+            outcome.last.iter().map(|(split, of)| (split.name().to_owned(), scores(of))).collect();
         let best = outcome.best.as_ref().map(|best| BestLine {
             epoch: best.epoch,
             val: scores(&best.val),
@@ -262,7 +262,7 @@ impl Arguments {
                 epochs: outcome.epochs,
                 stop: outcome.stop,
                 s_per_epoch: outcome.seconds / outcome.epochs.max(1) as f64,
-                metric: task.metric.name(),
+                metric: data.metric.name(),
                 last: Value::Object(last),
                 best,
                 weights_sha256: outcome.weights.clone(),
@@ -270,13 +270,13 @@ impl Arguments {
             });
         }
         let mut text = format!("\n{}\n", outcome.stop.sentence());
-        text += &format!("{:10} {:>12} {:>12}   ({})\n", "", "paper", "exact", task.metric.name());
-        for (part, of) in &outcome.last {
-            text += &format!("{:10} {:12.4} {:12.4}\n", part.name(), of.metric.paper, of.metric.exact);
+        text += &format!("{:10} {:>12} {:>12}   ({})\n", "", "paper", "exact", data.metric.name());
+        for (split, of) in &outcome.last {
+            text += &format!("{:10} {:12.4} {:12.4}\n", split.name(), of.metric.paper, of.metric.exact);
         }
         if let Some(best) = &outcome.best {
             let scores_text =
-                |part, of: &Scores| format!(", {part} {:.4} (exact {:.4})", of.metric.paper, of.metric.exact);
+                |split, of: &Scores| format!(", {split} {:.4} (exact {:.4})", of.metric.paper, of.metric.exact);
             let test = best.test.as_ref().map_or(String::new(), |test| scores_text("test", test));
             text += &format!("best validation: epoch {}{}{test}\n", best.epoch, scores_text("val", &best.val));
         }
@@ -297,23 +297,24 @@ fn broken_off(errors: Vec<anyhow::Error>) -> Option<anyhow::Error> {
 }
 
 /// Prints facts about the data that explain the results.
-fn print_data_notes(task: &Task, config: &Config, unused_targets: bool) {
-    if let Some(links) = &task.links {
-        let [train, val, test] = Part::ALL.map(|part| links.count(part));
+fn print_data_notes(data: &Prepared, config: &Config, unused_targets: bool) {
+    if let Some(links) = &data.links {
+        let [train, val, test] = Split::ALL.map(|split| links.count(split));
         let ignored = if unused_targets { "; the data's targets are not used" } else { "" };
         let kind = links.kind();
         console::say!("{kind} links: {train} to train on, {val} and {test} held out{ignored}");
     }
-    let (most, labels) = (task.shape.target.columns.iter().max().copied().unwrap_or(0), task.labels(Part::Train));
-    if task.shape.target.kind == TargetKind::Class && most > labels {
+    let target = data.target();
+    let (most, labels) = (target.classes().into_iter().max().unwrap_or(0), data.labels_in(Split::Train));
+    if target.kind == TargetKind::Class && most > labels {
         console::warn(&format!(
             "there are {most} classes, but only {labels} labels to train on; whole numbers are classes, with a decimal point they are numbers to predict"
         ));
     }
-    for (name, rows) in task.mistaken_parts() {
-        console::warn(&format!("{rows} {}s are in a part `{name}`, which is not used", task.split_level()));
+    for (name, rows) in data.mistaken_splits() {
+        console::warn(&format!("{rows} {}s are in a split `{name}`, which is not used", data.split_level()));
     }
-    let (beyond, size) = (task.roles_beyond(), config.model.roles);
+    let (beyond, size) = (data.roles_beyond(), config.model.roles);
     if beyond > 0 {
         console::say!(
             "{beyond} nodes have a Weisfeiler–Lehman role beyond the {size} that the model knows; they share the last one"
@@ -322,7 +323,7 @@ fn print_data_notes(task: &Task, config: &Config, unused_targets: bool) {
 }
 
 /// A run that may begin or go on.
-struct Prepared {
+struct PlannedRun {
     run: RunDirectory,
     config: Config,
     name: String,
@@ -362,12 +363,12 @@ struct BestLine {
 /// Writes the report and says where. A run that cannot be told of is still a run: what goes wrong here is a warning.
 fn write_report(
     run: &RunDirectory,
-    task: &Task,
+    data: &Prepared,
     config: &Config,
     parameters: usize,
     outcome: &Outcome,
 ) -> Option<PathBuf> {
-    let report = Report::new(run, task, config, parameters, outcome);
+    let report = Report::new(run, data, config, parameters, outcome);
     match report.and_then(|report| run.write(Report::FILE, report.to_html().as_bytes())) {
         Ok(()) => Some(run.path().join(Report::FILE)),
         Err(error) => {

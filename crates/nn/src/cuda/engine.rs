@@ -162,6 +162,9 @@ impl CudaEngine {
         let Buffers { memory, flat, .. } = &self.buffers;
         let mut weights = Weights::zeros(&self.task.network);
         weights.values = memory.read::<f32>(flat.values, weights.values.len())?;
+        if weights.running.is_empty() {
+            return Ok(weights);
+        }
         let width = self.task.network.channels.padded_width();
         let running = memory.read::<f32>(flat.running, flat.sites * 2 * width)?;
         for (pair, values) in weights.running.iter_mut().zip(running.chunks_exact(2 * width)) {

@@ -5,9 +5,10 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use graph_transformer_train::{EpochRecord, Observer, Outcome, RunDirectory, Task, Training};
+use graph_transformer_train::{EpochRecord, Observer, Outcome, Prepared, Purpose, Resident, RunDirectory, Trainer};
 use gt_data::Dataset;
-use gt_models::Config;
+use gt_models::{Config, Model};
+use gt_nn::backend::Backend;
 
 /// Interrupts after a number of batches.
 pub struct Interrupter<'a> {
@@ -34,6 +35,21 @@ impl Observer for Interrupter<'_> {
     }
 }
 
+/// A data set, ready for training.
+pub fn prepare(dataset: &Dataset, config: &Config) -> Prepared {
+    Prepared::for_training(dataset.clone(), config, None).unwrap()
+}
+
+/// A network on the CPU.
+pub fn cpu<'a>(data: &'a Prepared, config: &Config) -> Box<dyn Backend + 'a> {
+    Resident::Cpu.backend(data, config, Purpose::Training).unwrap()
+}
+
+/// The last model of a run.
+pub fn last_model(folder: &Path) -> Model {
+    Model::open(folder.join("model.safetensors")).unwrap()
+}
+
 /// One sitting; interrupted after some batches, if any.
 pub fn sit(
     dataset: &Dataset,
@@ -41,13 +57,13 @@ pub fn sit(
     folder: &Path,
     after: usize,
 ) -> (Outcome, Vec<String>, Vec<EpochRecord>) {
-    let task = Task::new(dataset, config, None).unwrap();
+    let data = prepare(dataset, config);
     let run = RunDirectory::open(folder).unwrap();
     let flag = AtomicBool::new(false);
     let after = if after == 0 { usize::MAX } else { after };
     let mut observer = Interrupter { flag: &flag, after, notes: vec![], epochs: vec![] };
-    let training = Training::new(&task, config, &run, &mut observer).unwrap();
-    let outcome = training.run(&flag, &mut observer).unwrap();
+    let trainer = Trainer::new(&data, config, &run, cpu(&data, config), &mut observer).unwrap();
+    let outcome = trainer.run(&flag, &mut observer).unwrap();
     (outcome, observer.notes, observer.epochs)
 }
 

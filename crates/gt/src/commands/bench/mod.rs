@@ -1,23 +1,22 @@
 //! `gt bench`
 
-mod cpu;
-mod cuda;
 mod limits;
 mod sets;
+mod steps;
 
 use std::path::PathBuf;
 
-use anyhow::{Result, anyhow, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
-use gt_graph::{GraphBatch, GraphStore, Level, TargetKind};
-use gt_models::config::{Columns, DataShape, TargetShape};
-use gt_models::{Config, ModelHeader, PublishedEncoding, PublishedSet};
-use gt_nn::cuda::CudaDevice;
+use gt_data::{Expected, Labels};
+use gt_graph::{GraphBatch, GraphStore, Level, Schema, TargetKind, TargetSchema};
+use gt_models::{Config, PublishedEncoding, PublishedSet, add_encodings};
 use gt_nn::{Loss, Network};
 use serde::Serialize;
 
 use crate::device::{DeviceChoice, PrecisionName};
 use sets::{random_graph, synthetic, training_graphs};
+use steps::measure;
 
 /// Time one training and one inference step of the published configurations.
 #[derive(Args)]
@@ -49,7 +48,7 @@ pub struct Arguments {
     /// auto, cpu, cuda or cuda:N
     #[arg(long, default_value = "cpu")]
     device: DeviceChoice,
-    /// Precision of products on a card
+    /// Precision of products on a GPU
     #[arg(long, value_enum, default_value = "f32")]
     precision: PrecisionName,
 }
@@ -86,13 +85,13 @@ struct Line {
     ms_median: f64,
     ms_min: f64,
     gflops: f64,
-    /// Measured on processors, a card's by its datasheet.
+    /// Measured on CPUs, a GPU's by its datasheet.
     peak_gflops: Option<f64>,
     peak_share: Option<f64>,
     rss_mb: Option<u64>,
     /// Of a pass over the training graphs of the published set.
     s_per_epoch: f64,
-    /// On a card.
+    /// On a GPU.
     memory_mb: Option<usize>,
     bandwidth_gbs: Option<f64>,
     bandwidth_share: Option<f64>,
@@ -119,11 +118,10 @@ impl Job {
 impl Arguments {
     pub fn run(self) -> Result<()> {
         ensure!(self.steps > 0, "--steps must be at least 1");
-        let device = self.device.open_for(self.precision)?;
-        let device = device.as_ref();
+        let device = self.device.device(self.precision)?;
         if self.set == Some(Set::Large) {
             ensure!(self.graph != Some(GraphKind::Full), "the large graph is sparse");
-            return self.measure(device, Set::Large, GraphKind::Sparse, self.large()?);
+            return measure(&device, self.steps, Set::Large, GraphKind::Sparse, &self.large()?);
         }
         let of_large =
             [("nodes", self.nodes.is_some()), ("edges", self.edges.is_some()), ("edge-features", self.edge_features)];
@@ -137,53 +135,41 @@ impl Arguments {
         ] {
             for graph in [GraphKind::Sparse, GraphKind::Full] {
                 if self.set.is_none_or(|s| s == set) && self.graph.is_none_or(|g| g == graph) {
-                    self.measure(device, set, graph, self.published(published, graph)?)?;
+                    measure(&device, self.steps, set, graph, &self.published(published, graph)?)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn measure(&self, device: Option<&CudaDevice>, set: Set, graph: GraphKind, job: Job) -> Result<()> {
-        match device {
-            Some(device) => cuda::measure(device, self.precision.precision(), self.steps, set, graph, job),
-            None => cpu::measure(self.steps, set, graph, job),
-        }
-    }
-
     fn published(&self, set: PublishedSet, graph: GraphKind) -> Result<Job> {
         let size = set.batch_size(graph == GraphKind::Full);
         let mut config = set.config(PublishedEncoding::Laplacian);
         config.model.layers = self.layers.map_or(config.model.layers, usize::from);
+        let schema = set.schema();
         let mut store = match &self.data {
             Some(file) => {
-                let dataset = gt_data::read(file)?;
-                let header = ModelHeader::new(config.clone(), set.shape());
-                gt_train::check_fit(&dataset, &header).map_err(|e| anyhow!("{}: {e}", file.display()))?;
-                dataset.graphs().clone()
+                let expected = Expected { schema: &schema, encoding: None, labels: Labels::Read };
+                gt_data::read_expecting(file, &expected)?.into_graphs()
             }
             None => synthetic(set, 4 * size)?,
         };
-        gt_train::ensure_encodings(&mut store, &config, None)?;
-        let network = config.network(&set.shape())?;
-        Ok(Job { network, loss: config.loss(&set.shape())?, store, size, graphs: training_graphs(set) })
+        add_encodings(&mut store, &config.model)?;
+        let (network, loss) = (config.network(&schema)?, config.loss(&schema)?);
+        Ok(Job { network, loss, store, size, graphs: training_graphs(set) })
     }
 
     /// A random graph whose nodes are to be classified.
     fn large(&self) -> Result<Job> {
         let mut config = Config::default();
         config.model.layers = self.layers.map_or(4, usize::from);
-        let edge = if self.edge_features { vec![4] } else { vec![] };
-        let shape = DataShape {
-            node: Columns { categorical: vec![8], ..Default::default() },
-            edge: Columns { categorical: edge, ..Default::default() },
-            target: TargetShape { level: Level::Node, kind: TargetKind::Class, columns: vec![4] },
-        };
-        let network = config.network(&shape)?;
+        let edge: &[usize] = if self.edge_features { &[4] } else { &[] };
+        let schema = Schema::categorical(&[8], edge, TargetSchema::new(Level::Node, TargetKind::Class, &[4]));
+        let network = config.network(&schema)?;
         let (nodes, edges) = (self.nodes.unwrap_or(200_000) as usize, self.edges.unwrap_or(2_000_000) as usize);
         gt_train::ensure_memory(&network, nodes, edges)?;
         let store = random_graph(nodes, edges, self.edge_features)?;
-        Ok(Job { network, loss: config.loss(&shape)?, store, size: 1, graphs: 1 })
+        Ok(Job { network, loss: config.loss(&schema)?, store, size: 1, graphs: 1 })
     }
 }
 

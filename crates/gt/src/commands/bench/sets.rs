@@ -11,8 +11,8 @@ use gt_models::PublishedSet;
 pub fn synthetic(set: PublishedSet, count: usize) -> Result<GraphStore> {
     let sizes = SbmSizes { train: count, val: 0, test: 0 };
     Ok(match set {
-        PublishedSet::Pattern => SbmSet::Pattern.generate(41, sizes)?.graphs().clone(),
-        PublishedSet::Cluster => SbmSet::Cluster.generate(41, sizes)?.graphs().clone(),
+        PublishedSet::Pattern => SbmSet::Pattern.generate(41, sizes)?.into_graphs(),
+        PublishedSet::Cluster => SbmSet::Cluster.generate(41, sizes)?.into_graphs(),
         PublishedSet::Zinc => molecules(count)?,
     })
 }

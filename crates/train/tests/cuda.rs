@@ -1,4 +1,4 @@
-//! Trained models and runs on a card, against the same on the processor. `GT_CACHE=DIR` keeps compiled kernels.
+//! Trained models and runs on a GPU, against the same on the CPU. `GT_CACHE=DIR` keeps compiled kernels.
 
 mod support;
 
@@ -6,23 +6,22 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use graph_transformer_train::{
-    Card, CardData, Inputs, Part, RunDirectory, Task, Training, evaluate, predict, predict_on, schema_of,
+    OnError, Prepared, Purpose, Query, Resident, RunDirectory, Shard, Trainer, evaluate, query,
 };
-use gt_data::{Dataset, RandomStream, Records};
-use gt_models::{Config, ModelHeader};
-use gt_nn::cpu::{Engine, Isa};
+use gt_data::{Dataset, RandomStream};
+use gt_graph::Split;
+use gt_models::{Config, Model};
+use gt_nn::backend::Device;
 use gt_nn::cuda::{CudaDevice, Precision};
 use gt_testing::{Resource, skip};
 use serde_json::{Value, json};
-use support::{Interrupter, file, sit};
+use support::{Interrupter, last_model, prepare, sit};
 
-/// A card, if there is one.
-fn card() -> Option<CudaDevice> {
-    CudaDevice::open(0).map_err(|error| skip(Resource::Cuda, error)).ok()
-}
-
-fn cache() -> Option<PathBuf> {
-    std::env::var_os("GT_CACHE").map(|folder| PathBuf::from(folder).join("kernels"))
+/// A GPU, if there is one.
+fn gpu() -> Option<Device> {
+    let device = CudaDevice::open(0).map_err(|error| skip(Resource::Cuda, error)).ok()?;
+    let cache = std::env::var_os("GT_CACHE").map(|folder| PathBuf::from(folder).join("kernels"));
+    Some(Device::Cuda { device, precision: Precision::F32, cache })
 }
 
 /// A tree with some more edges, listed in no order that a device would choose; targets on a level.
@@ -60,26 +59,27 @@ fn config(settings: &[&str]) -> Config {
     Config::from_toml_with(small, &settings.iter().map(|s| s.to_string()).collect::<Vec<_>>()).unwrap()
 }
 
-/// A model trained on the processor.
-fn trained(dataset: &Dataset, config: &Config) -> (ModelHeader, Engine<f32>) {
+/// A model trained on the CPU.
+fn trained(dataset: &Dataset, config: &Config) -> Model {
     let folder = tempfile::tempdir().unwrap();
     sit(dataset, config, folder.path(), 0);
-    ModelHeader::open(&file(folder.path(), "model.safetensors"), Isa::detect()).unwrap()
+    last_model(folder.path())
 }
 
-fn rows(records: Records, folder: &Path) -> Vec<serde_json::Map<String, Value>> {
-    let path = folder.join("predicted.jsonl");
-    records.write(&path).unwrap();
-    std::fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+/// The rows that a model predicts for a file.
+fn rows(model: &Model, data: &Path, device: &Device) -> Vec<serde_json::Map<String, Value>> {
+    let out = data.with_file_name("predicted.jsonl");
+    query(model, data, &out, &Query::Predictions(device.clone()), OnError::Note, Shard::WHOLE).unwrap();
+    std::fs::read_to_string(out).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[test]
-fn predictions_on_a_card_line_up_with_those_of_the_processor() {
-    let Some(device) = card() else { return };
+fn predictions_on_a_gpu_line_up_with_those_of_the_cpu() {
+    let Some(device) = gpu() else { return };
     for level in ["graph", "node", "edge"] {
         let folder = tempfile::tempdir().unwrap();
         let path = written(folder.path(), level);
-        let (header, mut engine) = trained(&gt_data::read(&path).unwrap(), &config(&["train.batch=6"]));
+        let model = trained(&gt_data::read(&path).unwrap(), &config(&["train.batch=6"]));
         // A graph that the model cannot take, in the middle.
         let mut text = std::fs::read_to_string(&path).unwrap();
         let mut strange = graph(7, level);
@@ -87,14 +87,10 @@ fn predictions_on_a_card_line_up_with_those_of_the_processor() {
         let place = text.match_indices('\n').nth(9).unwrap().0 + 1;
         text.insert_str(place, &format!("{strange}\n"));
         std::fs::write(&path, text).unwrap();
-        let inputs =
-            || Inputs::new(gt_data::read_leniently(&path, &schema_of(&header)).unwrap(), &header, None).unwrap();
-        let expected = rows(predict(&mut engine, &header, &mut inputs()).unwrap(), folder.path());
-        let cache = cache();
-        let found = predict_on(&device, Precision::F32, cache.as_deref(), &engine, &header, &mut inputs()).unwrap();
-        let found = rows(found, folder.path());
+        let expected = rows(&model, &path, &Device::Cpu);
+        let found = rows(&model, &path, &device);
         assert_eq!(found.len(), expected.len());
-        assert!(expected.iter().any(|row| row["reason"] != Value::Null), "the strange graph is told");
+        assert!(expected.iter().any(|row| row["reason"] != Value::Null), "the strange graph has a reason");
         for (at, (f, e)) in found.iter().zip(&expected).enumerate() {
             assert_eq!(f.keys().collect::<Vec<_>>(), e.keys().collect::<Vec<_>>());
             for (key, value) in e {
@@ -110,50 +106,54 @@ fn predictions_on_a_card_line_up_with_those_of_the_processor() {
 }
 
 #[test]
-fn scores_on_a_card_are_those_of_the_processor() {
-    let Some(device) = card() else { return };
+fn scores_on_a_gpu_are_those_of_the_cpu() {
+    let Some(device) = gpu() else { return };
     for level in ["graph", "node", "edge"] {
         let folder = tempfile::tempdir().unwrap();
         let dataset = gt_data::read(&written(folder.path(), level)).unwrap();
-        // What only training cannot do on cards is no hindrance.
-        let (header, mut engine) = trained(&dataset, &config(&["train.accumulate=2"]));
-        let task = Task::for_model(&dataset, &header, None).unwrap();
-        let data = CardData::new(&device, &task).unwrap();
-        let mut card = Card::to_evaluate(&data, Precision::F32, &task, &header.config, cache().as_deref()).unwrap();
-        for part in Part::ALL {
-            let expected = evaluate(&mut engine, &task, part, 7).unwrap();
-            let found = card.evaluate(&engine, &task, part, 7).unwrap();
+        // What only training cannot do on GPUs is no hindrance.
+        let model = trained(&dataset, &config(&["train.accumulate=2"]));
+        let data = Prepared::for_model(dataset, &model, None).unwrap();
+        let [mut cpu, mut gpu] = [Device::Cpu, device.clone()].map(|device| {
+            let resident = data.place(&device).unwrap();
+            let mut backend = resident.backend(&data, &model.config, Purpose::Evaluation).unwrap();
+            backend.load(&model.weights, None).unwrap();
+            backend
+        });
+        for split in Split::ALL {
+            let expected = evaluate(&data, cpu.as_mut(), split, 7).unwrap();
+            let found = evaluate(&data, gpu.as_mut(), split, 7).unwrap();
             for (f, e) in [
                 (found.loss.exact, expected.loss.exact),
                 (found.loss.paper, expected.loss.paper),
                 (found.metric.exact, expected.metric.exact),
                 (found.metric.paper, expected.metric.paper),
             ] {
-                assert!((f - e).abs() <= 1e-4 * e.abs().max(1e-2), "{level} {part:?}: {f}, {e}");
+                assert!((f - e).abs() <= 1e-4 * e.abs().max(1e-2), "{level} {split:?}: {f}, {e}");
             }
         }
     }
 }
 
 #[test]
-fn runs_that_share_data_on_a_card_end_as_runs_alone() {
-    let Some(device) = card() else { return };
+fn runs_that_share_data_on_a_gpu_end_as_runs_alone() {
+    let Some(device) = gpu() else { return };
     let folder = tempfile::tempdir().unwrap();
     let dataset = gt_data::read(&written(folder.path(), "graph")).unwrap();
-    let task = Task::new(&dataset, &config(&[]), None).unwrap();
-    let weights = |data: &std::sync::Arc<CardData>, seed: u64| {
+    let data = prepare(&dataset, &config(&[]));
+    let weights = |resident: &Resident, seed: u64| {
         let config = config(&[&format!("train.seed={seed}"), "model.dropout=0.1"]);
         let folder = tempfile::tempdir().unwrap();
         let run = RunDirectory::open(folder.path()).unwrap();
         let flag = AtomicBool::new(false);
         let mut observer = Interrupter { flag: &flag, after: usize::MAX, notes: vec![], epochs: vec![] };
-        let card = Card::new(data, Precision::F32, &task, &config, cache().as_deref()).unwrap();
-        let training = Training::new(&task, &config, &run, &mut observer).unwrap().on(card).unwrap();
-        training.run(&flag, &mut observer).unwrap().weights
+        let backend = resident.backend(&data, &config, Purpose::Training).unwrap();
+        let trainer = Trainer::new(&data, &config, &run, backend, &mut observer).unwrap();
+        trainer.run(&flag, &mut observer).unwrap().weights
     };
     let seeds = [41, 95, 22, 35];
-    let alone = seeds.map(|seed| weights(&CardData::new(&device, &task).unwrap(), seed));
-    let shared = CardData::new(&device, &task).unwrap();
+    let alone = seeds.map(|seed| weights(&data.place(&device).unwrap(), seed));
+    let shared = data.place(&device).unwrap();
     let together = std::thread::scope(|scope| {
         seeds
             .map(|seed| {

@@ -1,0 +1,135 @@
+//! Arguments of `gt predict` and `gt embed`: a model computes a row for every graph, node or edge of a file.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use gt_data::Records;
+use gt_models::Model;
+use gt_train::{OnError, Query, QueryReport, Shard, query};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::model_args::ModelArgs;
+use super::output::{check_folder, check_spares_input};
+use crate::console;
+use crate::device::DeviceArgs;
+
+#[derive(Args)]
+pub struct QueryArgs {
+    #[command(flatten)]
+    pub model: ModelArgs,
+    /// Graphs (Parquet, JSON lines, NAME_nodes.csv), with the columns that the model was trained on; targets and split are not needed
+    #[arg(long, value_name = "FILE")]
+    pub data: PathBuf,
+    /// File to write: .parquet, .csv, .tsv or .jsonl
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+    /// What a graph that the model cannot take leads to: empty cells and a reason, or an error
+    #[arg(long, value_enum, default_value_t = OnErrorName::Null, value_name = "WHAT")]
+    on_error: OnErrorName,
+    /// Only every N-th chunk of the file, the I-th of them first (1/N … N/N), for job arrays; the column `graph` orders joined shards
+    #[arg(long, value_name = "I/N", default_value = "1/1")]
+    shard: ShardName,
+    /// Print a summary as one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OnErrorName {
+    /// Continue with the other graphs
+    Null,
+    /// Stop, and write nothing
+    Stop,
+}
+
+/// A shard, as users count: from 1.
+#[derive(Clone, Copy)]
+struct ShardName(Shard);
+
+impl FromStr for ShardName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers = text.split_once('/').and_then(|(index, of)| Some((index.parse().ok()?, of.parse().ok()?)));
+        match numbers {
+            Some((index, of)) if (1..=of).contains(&index) => Ok(Self(Shard { index: index - 1, of })),
+            _ => Err("expected I/N with 1 ≤ I ≤ N, such as 2/8".into()),
+        }
+    }
+}
+
+impl std::fmt::Display for ShardName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.0.index + 1, self.0.of)
+    }
+}
+
+#[derive(Serialize)]
+struct Line {
+    out: String,
+    rows: u64,
+    graphs: usize,
+    unusable: usize,
+    /// The first few.
+    reasons: Vec<Value>,
+}
+
+impl QueryArgs {
+    /// Opens the model, after checking that the output can be written.
+    pub fn open(&self) -> Result<Model> {
+        Records::check(&self.out)?;
+        check_folder(&self.out)?;
+        check_spares_input(&self.out, "--data", &self.data)?;
+        self.model.open()
+    }
+
+    /// Whether an unusable row ends the command.
+    pub fn on_error(&self) -> OnError {
+        match self.on_error {
+            OnErrorName::Null => OnError::Note,
+            OnErrorName::Stop => OnError::Stop,
+        }
+    }
+
+    /// Whether all chunks are wanted.
+    pub fn is_whole(&self) -> bool {
+        self.shard.0 == Shard::WHOLE
+    }
+
+    /// Computes what `query_on` names on the chosen device, and writes it.
+    pub fn run(&self, device: &DeviceArgs, what: &str, query_on: impl Fn(&gt_nn::backend::Device) -> Query) -> Result<()> {
+        let model = self.open()?;
+        let report = device.compute(|device| {
+            query(&model, &self.data, &self.out, &query_on(device), self.on_error(), self.shard.0)
+        })?;
+        self.print("graph", what, &report)
+    }
+
+    /// Prints what was written. `one` is what a reason belongs to, `what` is what an unusable one lacks.
+    pub fn print(&self, one: &'static str, what: &str, report: &QueryReport) -> Result<()> {
+        let QueryReport { rows, graphs, unusable, reasons } = report;
+        let shown = reasons.iter().map(|(number, reason)| json!({one: number, "reason": reason}));
+        let line = Line {
+            out: self.out.display().to_string(),
+            rows: *rows,
+            graphs: *graphs,
+            unusable: *unusable,
+            reasons: shown.collect(),
+        };
+        console::say!("wrote {}: {rows} rows", line.out);
+        if let Some((number, reason)) = reasons.first() {
+            let more = if *unusable > 1 { "; the column `reason` has all reasons" } else { "" };
+            let count = if one == "graph" { *graphs as u64 } else { *rows };
+            console::warn(&format!("{unusable} of {count} {one}s have no {what}: {one} {number}: {reason}{more}"));
+        }
+        if self.json { console::print_json(&line) } else { Ok(()) }
+    }
+
+    /// The file of the graphs.
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+}
