@@ -30,7 +30,8 @@ fn an_observer_ends_a_training() {
 #[test]
 fn a_model_file_predicts_and_embeds() {
     let folder = tempfile::tempdir().unwrap();
-    let [model, data, out] = ["model.safetensors", "graphs.jsonl", "embeddings.parquet"].map(|name| folder.path().join(name));
+    let [model, data, out] =
+        ["model.safetensors", "graphs.jsonl", "embeddings.parquet"].map(|name| folder.path().join(name));
     let schema = gt_models::PublishedSet::Cluster.schema();
     let config = gt_models::Config::from_toml("[model]\nlayers = 1\nwidth = 8\nheads = 2").unwrap();
     gt_models::Model::new(config, schema).unwrap().save(&model).unwrap();

@@ -58,7 +58,8 @@ pub fn has_encoding(graphs: &GraphStore, config: &ModelConfig) -> Result<bool, E
 /// If an iterative solver does not converge.
 pub fn compute_encodings(graphs: &GraphStore, config: &ModelConfig) -> Result<Encodings, EncodingError> {
     let width = config.encoding_size;
-    let failed = |(graph, error): (usize, gt_graph::GraphError)| EncodingError::Solver { graph, message: error.to_string() };
+    let failed =
+        |(graph, error): (usize, gt_graph::GraphError)| EncodingError::Solver { graph, message: error.to_string() };
     Ok(match config.encoding {
         Encoding::None => Encodings::default(),
         Encoding::Laplacian => {

@@ -39,7 +39,11 @@ pub fn schema_of_checkpoint(state: &StateDict, level: Level, kind: TargetKind) -
         TargetKind::Float => vec![0; outputs],
         TargetKind::Class => vec![outputs],
     };
-    let layout = |categorical: &[usize], continuous| FeatureLayout { categorical: categorical.len(), continuous, multi_hot: false };
+    let layout = |categorical: &[usize], continuous| FeatureLayout {
+        categorical: categorical.len(),
+        continuous,
+        multi_hot: false,
+    };
     let mut schema = Schema::unnamed(&Layout {
         node: layout(&node, node_continuous),
         edge: layout(&edge, edge_continuous),

@@ -4,7 +4,7 @@
 //! attention: normal with variance 4/(in + out), where the library takes vectors `[1, heads, d_k]` as of heads·d_k inputs and d_k outputs. Each parameter has a random stream
 //! of its own, numbered by its position in the list of files, so that the values depend on the seed alone.
 
-use gt_nn::{LayerKind, Network, Part, Real, Role, Weights};
+use gt_nn::{LayerKind, Network, Real, Role, WeightOrBias, Weights};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
@@ -31,13 +31,13 @@ pub fn initial_weights<T: Real>(network: &Network, seed: u64) -> Weights<T> {
         let count = parameter.len();
         let values: Vec<T> = match parameter.role() {
             Role::Embedding(..) | Role::MultiHot(_) | Role::Roles => normals(&mut random, count),
-            Role::Norm(.., Part::Weight) => vec![T::ONE; count],
-            Role::Norm(.., Part::Bias) => vec![T::ZERO; count],
-            Role::Convolution(_, Part::Weight) if !means => {
+            Role::Norm(.., WeightOrBias::Weight) => vec![T::ONE; count],
+            Role::Norm(.., WeightOrBias::Bias) => vec![T::ZERO; count],
+            Role::Convolution(_, WeightOrBias::Weight) if !means => {
                 let bound = (6.0 / (shape[0] + shape[1]) as f64).sqrt();
                 (0..count).map(|_| T::from_f64(bound * (2.0 * unit(&mut random) - 1.0))).collect()
             }
-            Role::Convolution(_, Part::Bias) if !means => vec![T::ZERO; count],
+            Role::Convolution(_, WeightOrBias::Bias) if !means => vec![T::ZERO; count],
             Role::Projection(_) | Role::SourceLogit(_) | Role::TargetLogit(_) => {
                 let fans = match shape[..] {
                     [_, heads, per_head] => heads * per_head + per_head,
@@ -90,7 +90,7 @@ mod tests {
             let at = weights.parameters().list().iter().position(|p| p.role() == Role::Convolution(0, part)).unwrap();
             weights.parameter(at).into_iter().map(f64::abs).fold(0.0, f64::max)
         };
-        (of(Part::Weight), of(Part::Bias))
+        (of(WeightOrBias::Weight), of(WeightOrBias::Bias))
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Names of the parameters in the published state dictionaries, so that weights move both ways.
 
-use gt_nn::{LayerKind, Network, Norm, Part, Role, Stream, Term};
+use gt_nn::{LayerKind, Network, Norm, Role, Stream, Term, WeightOrBias};
 
 /// The name of a parameter, such as `layers.0.attention.Q.weight`.
 pub fn parameter_name(network: &Network, role: Role) -> String {
-    let part = |part: Part| if part == Part::Weight { "weight" } else { "bias" };
+    let part = |part: WeightOrBias| if part == WeightOrBias::Weight { "weight" } else { "bias" };
     let letter = |stream: Stream| if stream == Stream::Node { "h" } else { "e" };
     let suffix = |stream| suffix(network, stream);
     match role {

@@ -1,9 +1,10 @@
 //! The published configurations by name: `zinc-sparse-lappe-bn` and so on, the 24 cells of the paper's Table 1 and the three Weisfeiler–Lehman rows of Table 3; `zinc-gcn`, `zinc-gat`,
 //! `zinc-gatedgcn`, `zinc-gatedgcn-lappe` and so on, the networks of Table 2 that the Graph Transformer is compared with.
 
+use gt_nn::AttentionScope;
 use gt_nn::Norm;
 
-use crate::config::{Graph, Kind};
+use crate::config::Kind;
 use crate::{Config, PublishedEncoding, PublishedSet};
 
 /// A published configuration.
@@ -14,7 +15,7 @@ pub struct Preset {
     /// What the layers compute.
     pub kind: Kind,
     /// Which graph attention runs over.
-    pub graph: Graph,
+    pub graph: AttentionScope,
     /// The positional encoding.
     pub encoding: PublishedEncoding,
     /// Normalisation.
@@ -23,7 +24,7 @@ pub struct Preset {
 
 const SETS: [(&str, PublishedSet); 3] =
     [("zinc", PublishedSet::Zinc), ("cluster", PublishedSet::Cluster), ("pattern", PublishedSet::Pattern)];
-const GRAPHS: [(&str, Graph); 2] = [("sparse", Graph::Sparse), ("full", Graph::Full)];
+const GRAPHS: [(&str, AttentionScope); 2] = [("sparse", AttentionScope::Sparse), ("full", AttentionScope::Full)];
 const ENCODINGS: [(&str, PublishedEncoding); 3] = [
     ("none", PublishedEncoding::None),
     ("lappe", PublishedEncoding::Laplacian),
@@ -62,13 +63,13 @@ impl Preset {
     }
 
     fn baseline(set: PublishedSet, kind: Kind, encoding: PublishedEncoding) -> Self {
-        Self { set, kind, graph: Graph::Sparse, encoding, norm: Norm::Batch }
+        Self { set, kind, graph: AttentionScope::Sparse, encoding, norm: Norm::Batch }
     }
 
     /// The Weisfeiler–Lehman encoding was tried with sparse graphs and batch normalisation only.
     fn published(&self) -> bool {
         self.encoding != PublishedEncoding::WeisfeilerLehman
-            || (self.graph == Graph::Sparse && self.norm == Norm::Batch)
+            || (self.graph == AttentionScope::Sparse && self.norm == Norm::Batch)
     }
 
     /// Finds a preset by its name; a set's name alone stands for the paper's best row, sparse with LapPE and batch normalisation.
@@ -84,7 +85,7 @@ impl Preset {
         let mut words = name.split('-');
         let set = value(&SETS, words.next()?)?;
         let Some(graph) = words.next() else {
-            let (graph, encoding, norm) = (Graph::Sparse, PublishedEncoding::Laplacian, Norm::Batch);
+            let (graph, encoding, norm) = (AttentionScope::Sparse, PublishedEncoding::Laplacian, Norm::Batch);
             return Some(Self { set, kind: Kind::Transformer, graph, encoding, norm });
         };
         if let Some(kind) = value(&BASELINES, graph) {
@@ -120,7 +121,7 @@ impl Preset {
         let mut config = self.set.config(self.encoding);
         config.model.graph = self.graph;
         config.model.norm = self.norm;
-        config.train.batch = self.set.batch_size(self.graph == Graph::Full);
+        config.train.batch = self.set.batch_size(self.graph == AttentionScope::Full);
         config
     }
 }

@@ -136,10 +136,7 @@ pub(crate) fn read_header(bytes: &[u8]) -> Result<Option<String>, WeightsError> 
 }
 
 /// Weights of a network out of named tensors, all of which the network must know.
-pub(crate) fn weights_from<T: Real>(
-    network: &Network,
-    mut tensors: NamedTensors,
-) -> Result<Weights<T>, WeightsError> {
+pub(crate) fn weights_from<T: Real>(network: &Network, mut tensors: NamedTensors) -> Result<Weights<T>, WeightsError> {
     let mut misfits = Vec::new();
     let mut take = |name: String, expected: Vec<usize>| -> Vec<T> {
         let zeros = || vec![T::ZERO; expected.iter().product()];

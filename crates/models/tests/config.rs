@@ -2,7 +2,7 @@
 
 use graph_transformer_models::{Config, ConfigError, PublishedEncoding, PublishedSet};
 use gt_graph::{FeatureSchema, Level, Schema, TargetKind, TargetSchema};
-use gt_nn::{Clamp, Gate, Jump, LayerKind, Loss, Network, Norm, Parameters, Readout, Reads, Role};
+use gt_nn::{Clamp, Gate, HeadInput, Jump, LayerKind, Loss, Network, Norm, Parameters, Readout, Role};
 
 fn molecules() -> Schema {
     PublishedSet::Zinc.schema()
@@ -77,15 +77,15 @@ fn links_are_predicted_from_pairs_with_one_logit() {
     let links = set(&["data.task=links"]).unwrap();
     let network = links.network(&shape).unwrap();
     // The shape has edge features, so that targets of edges would be read from their stream.
-    assert_eq!((network.reads, network.outputs(), network.edge_stream), (Reads::Products, 1, true));
+    assert_eq!((network.reads, network.outputs(), network.edge_stream), (HeadInput::Products, 1, true));
     let reads =
         |settings: &[&str]| set(&[&["data.task=links"], settings].concat()).unwrap().network(&shape).unwrap().reads;
-    assert_eq!(reads(&["links.directed=true"]), Reads::Pairs);
-    assert_eq!(reads(&["model.pairs=ends"]), Reads::Pairs);
+    assert_eq!(reads(&["links.directed=true"]), HeadInput::Pairs);
+    assert_eq!(reads(&["model.pairs=ends"]), HeadInput::Pairs);
     let complaint = set(&["data.task=links", "links.directed=true", "model.pairs=product"]).unwrap_err().to_string();
     assert!(complaint.starts_with("`model.pairs`: a product does not tell directions apart"), "{complaint}");
     assert_eq!(links.loss(&shape).unwrap(), Loss::Bce);
-    assert_eq!(set(&[]).unwrap().network(&shape).unwrap().reads, Reads::Edges);
+    assert_eq!(set(&[]).unwrap().network(&shape).unwrap().reads, HeadInput::Edges);
     assert!(links.to_toml().contains("[links]\nnegatives = 1\nhidden = "));
     let directed = set(&["data.task=links", "links.directed=true", "links.hidden=0"]).unwrap();
     assert_eq!(Config::from_toml(&directed.to_toml()).unwrap(), directed);
@@ -234,7 +234,7 @@ fn options_reach_the_network() {
     assert_eq!(network(&["model.norm=layer"]).norm, Norm::Layer);
     assert!(!network(&["model.residual=false"]).residual);
     assert_eq!(network(&["model.layers=3", "model.width=24", "model.heads=3"]).channels.per_head(), 8);
-    assert_eq!(network(&["model.readout=sum"]).reads, Reads::Graphs(Readout::Sum));
+    assert_eq!(network(&["model.readout=sum"]).reads, HeadInput::Graphs(Readout::Sum));
     assert_eq!(network(&["model.jump=concat"]).jump, Jump::Concat);
     assert_eq!(network(&["model.dropout=0.25", "model.input_dropout=0.5"]).input_dropout, 0.5);
     assert!(network(&[]).edge_stream && !network(&["model.edges=false"]).edge_stream);
@@ -252,9 +252,9 @@ fn data_decides_about_inputs_heads_and_losses() {
     assert!(network.node.constant && !network.edge_stream);
     let edges = targets(Level::Edge, TargetKind::Class, &[3]);
     let reads = |settings: &[&str]| set(settings).unwrap().network(&edges).unwrap().reads;
-    assert_eq!(reads(&[]), Reads::Edges);
+    assert_eq!(reads(&[]), HeadInput::Edges);
     for other in ["model.edges=false", "model.graph=full", "model.pairs=ends"] {
-        assert_eq!(reads(&[other]), Reads::Pairs, "{other}");
+        assert_eq!(reads(&[other]), HeadInput::Pairs, "{other}");
     }
     for (name, kind, columns, loss, outputs) in [
         ("auto", TargetKind::Float, &[0, 0][..], Loss::L1, 2),

@@ -5,9 +5,9 @@
 //! `GT_RECORDINGS=DIR` keeps complete recordings, to compare them with those of another commit.
 #![cfg(target_os = "linux")]
 
+use gt_nn::AttentionScope;
 use std::path::Path;
 
-use graph_transformer_models::config::Graph;
 use graph_transformer_models::{Config, Preset};
 use gt_cuda_recorder::{Recorder, Recording, compare};
 use gt_graph::encoding::{Coordinates, Encodings};
@@ -15,7 +15,7 @@ use gt_graph::{
     FeatureLayout, FeatureRows, GraphBatch, GraphParts, GraphStore, Layout, Level, TargetKind, TargetLayout, TargetRows,
 };
 
-use gt_nn::cpu::{Adam, Edges};
+use gt_nn::cpu::Adam;
 use gt_nn::cuda::{CudaDevice, CudaEngine, CudaLabels, CudaTask, Pass, Precision, ResidentData};
 use gt_nn::{Loss, Network, Weights};
 
@@ -39,10 +39,9 @@ fn sizes() -> Vec<usize> {
 }
 
 /// What a preset trains, and on which edges.
-fn network(preset: &Preset) -> (Network, Loss, Edges) {
+fn network(preset: &Preset) -> (Network, Loss, AttentionScope) {
     let (config, schema): (Config, _) = (preset.config(), preset.set.schema());
-    let edges = if preset.graph == Graph::Full { Edges::Full } else { Edges::Sparse };
-    (config.network(&schema).unwrap(), config.loss(&schema).unwrap(), edges)
+    (config.network(&schema).unwrap(), config.loss(&schema).unwrap(), preset.graph)
 }
 
 /// Rings with chords, and everything that a network reads.

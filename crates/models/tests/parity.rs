@@ -4,12 +4,13 @@
 
 mod support;
 
+use gt_nn::AttentionScope;
 use gt_nn::Real;
-use gt_nn::cpu::{Edges, Isa};
+use gt_nn::cpu::Isa;
 use support::comparison::{Comparison, adam};
 use support::{Fixture, fixtures};
 
-fn run<T: Real>(fixture: &Fixture, isa: Isa, edges: Edges, tolerance: f64) {
+fn run<T: Real>(fixture: &Fixture, isa: Isa, edges: AttentionScope, tolerance: f64) {
     let batch = fixture.batch();
     let target = batch.target().unwrap();
     let mut engine = fixture.engine::<T>(isa);
@@ -19,7 +20,7 @@ fn run<T: Real>(fixture: &Fixture, isa: Isa, edges: Edges, tolerance: f64) {
     let loss = engine.train(&batch, edges, fixture.loss(), target);
     for layer in 0..=network.layers {
         check.close(&format!("hidden.h.{layer}"), &engine.hidden_nodes(layer), "hidden");
-        if network.edge_stream && edges == Edges::Sparse {
+        if network.edge_stream && edges == AttentionScope::Sparse {
             let found = engine.hidden_edges(layer);
             let d = network.channels.width();
             let mut listed = vec![T::ZERO; found.len()];
@@ -47,10 +48,10 @@ fn run<T: Real>(fixture: &Fixture, isa: Isa, edges: Edges, tolerance: f64) {
 fn parity_in_single_precision_on_every_instruction_set() {
     for fixture in fixtures() {
         for isa in [Isa::Avx512, Isa::Avx2, Isa::Portable].into_iter().filter(|isa| isa.available()) {
-            run::<f32>(&fixture, isa, Edges::Sparse, 1e-5);
+            run::<f32>(&fixture, isa, AttentionScope::Sparse, 1e-5);
         }
         if fixture.is_full() {
-            run::<f32>(&fixture, Isa::detect(), Edges::Full, 1e-5);
+            run::<f32>(&fixture, Isa::detect(), AttentionScope::Full, 1e-5);
         }
     }
 }
@@ -58,6 +59,6 @@ fn parity_in_single_precision_on_every_instruction_set() {
 #[test]
 fn parity_in_double_precision_of_the_same_code() {
     for fixture in fixtures() {
-        run::<f64>(&fixture, Isa::Portable, Edges::Sparse, 1e-6);
+        run::<f64>(&fixture, Isa::Portable, AttentionScope::Sparse, 1e-6);
     }
 }

@@ -4,13 +4,14 @@
 
 mod support;
 
+use gt_nn::AttentionScope;
 use std::path::PathBuf;
 
 use gt_graph::Split;
 use gt_nn::backend::{
     Backend, BackendError, Cuda, CudaDataset, CudaSettings, GraphSource, PassOutputs, PassPlan, TrainingPlan, run,
 };
-use gt_nn::cpu::{Adam, Edges};
+use gt_nn::cpu::Adam;
 use gt_nn::cuda::{CudaDevice, Precision};
 use gt_testing::{Resource, say, skip};
 use rayon::prelude::*;
@@ -29,7 +30,7 @@ fn pass(backend: &mut dyn Backend, graphs: usize, train: Option<Adam>) -> Result
     Ok(outcome.outputs)
 }
 
-fn compare(device: &CudaDevice, fixture: &Fixture, edges: Edges) -> Result<Vec<String>, BackendError> {
+fn compare(device: &CudaDevice, fixture: &Fixture, edges: AttentionScope) -> Result<Vec<String>, BackendError> {
     let store = fixture.store();
     let (graphs, loss) = (store.len(), fixture.loss());
     let source = GraphSource::new(&store, edges);
@@ -65,7 +66,8 @@ fn parity_on_a_gpu_in_single_precision() {
     };
     let fixtures = fixtures();
     let cases = fixtures.iter().flat_map(|fixture| {
-        let edges = [Edges::Sparse, Edges::Full].into_iter().take(if fixture.is_full() { 2 } else { 1 });
+        let edges =
+            [AttentionScope::Sparse, AttentionScope::Full].into_iter().take(if fixture.is_full() { 2 } else { 1 });
         edges.map(move |edges| (fixture, edges))
     });
     // Each has kernels of its own to compile, which takes longer than everything else.

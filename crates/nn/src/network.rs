@@ -1,6 +1,7 @@
 //! What a network consists of, without any numbers.
 
 use gt_graph::Level;
+use serde::{Deserialize, Serialize};
 
 use crate::channels::Channels;
 
@@ -41,9 +42,20 @@ pub enum Readout {
     Max,
 }
 
+/// Which edges the layers of a network follow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AttentionScope {
+    /// The edges of the data.
+    #[default]
+    Sparse,
+    /// Every ordered pair of distinct nodes of a graph; the edges' features are all 0.
+    Full,
+}
+
 /// Which rows the head predicts for, and what it reads of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reads {
+pub enum HeadInput {
     /// Graphs, out of their nodes.
     Graphs(Readout),
     /// Nodes.
@@ -56,13 +68,13 @@ pub enum Reads {
     Products,
 }
 
-impl Reads {
+impl HeadInput {
     /// What a prediction belongs to.
     pub fn level(self) -> Level {
         match self {
-            Reads::Graphs(_) => Level::Graph,
-            Reads::Nodes => Level::Node,
-            Reads::Edges | Reads::Pairs | Reads::Products => Level::Edge,
+            HeadInput::Graphs(_) => Level::Graph,
+            HeadInput::Nodes => Level::Node,
+            HeadInput::Edges | HeadInput::Pairs | HeadInput::Products => Level::Edge,
         }
     }
 }
@@ -148,7 +160,7 @@ pub struct Network {
     /// Input of the edges, where they carry a stream.
     pub edge: Input,
     /// What the head reads.
-    pub reads: Reads,
+    pub reads: HeadInput,
     /// Which layers the head reads.
     pub jump: Jump,
     /// Widths of the head's layers after the first input, the last being the output; ReLU between.
@@ -180,7 +192,7 @@ impl Network {
             input_dropout: 0.0,
             node: Input { constant: true, ..Default::default() },
             edge: Input::default(),
-            reads: Reads::Graphs(Readout::Mean),
+            reads: HeadInput::Graphs(Readout::Mean),
             jump: Jump::Last,
             head: vec![1],
         }
@@ -194,7 +206,7 @@ impl Network {
     /// Streams side by side in a row that the head reads.
     pub(crate) fn head_streams(&self) -> usize {
         let layers = if self.jump == Jump::Concat { self.layers.max(1) } else { 1 };
-        if self.reads == Reads::Pairs { 2 * layers } else { layers }
+        if self.reads == HeadInput::Pairs { 2 * layers } else { layers }
     }
 
     /// Whether the head reads a layer's output (0 is the embedded input).
@@ -220,6 +232,6 @@ impl Network {
 
     /// Whether the last layer's edge stream is read by anything.
     pub(crate) fn last_edges_read(&self) -> bool {
-        self.edge_stream && self.reads == Reads::Edges
+        self.edge_stream && self.reads == HeadInput::Edges
     }
 }

@@ -14,7 +14,7 @@ pub enum Stream {
 
 /// Weight or bias.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Part {
+pub enum WeightOrBias {
     /// The matrix, or γ of a normalisation.
     Weight,
     /// The vector that is added, or β.
@@ -42,15 +42,15 @@ pub enum Role {
     /// Embedding of a categorical column.
     Embedding(Stream, usize),
     /// Linear layer of the continuous columns, or of the constant.
-    Linear(Stream, Part),
+    Linear(Stream, WeightOrBias),
     /// Linear layer of the multi-hot feature.
     MultiHot(Stream),
     /// The vector that is added to every row of an input.
     InputBias(Stream),
     /// Linear layer of the Laplacian coordinates.
-    Laplacian(Part),
+    Laplacian(WeightOrBias),
     /// Linear layer of the random-walk coordinates.
-    RandomWalk(Part),
+    RandomWalk(WeightOrBias),
     /// Embedding of the Weisfeiler–Lehman roles.
     Roles,
     /// Queries of a layer.
@@ -62,11 +62,11 @@ pub enum Role {
     /// Projection of the edge stream into a layer's attention.
     EdgeProjection(usize),
     /// Output of a layer's attention.
-    Output(usize, Stream, Part),
+    Output(usize, Stream, WeightOrBias),
     /// Feed-forward layer 1 or 2.
-    FeedForward(usize, Stream, u8, Part),
+    FeedForward(usize, Stream, u8, WeightOrBias),
     /// A layer's convolution; its weight is published `[in, out]`.
-    Convolution(usize, Part),
+    Convolution(usize, WeightOrBias),
     /// Projection before a layer's additive attention.
     Projection(usize),
     /// What sources add to the logits of additive attention, published `[1, heads, channels per head]`.
@@ -74,11 +74,11 @@ pub enum Role {
     /// What targets add.
     TargetLogit(usize),
     /// A term of a gated layer.
-    Gated(usize, Term, Part),
+    Gated(usize, Term, WeightOrBias),
     /// Normalisation 1 or 2.
-    Norm(usize, Stream, u8, Part),
+    Norm(usize, Stream, u8, WeightOrBias),
     /// A layer of the head.
-    Head(usize, Part),
+    Head(usize, WeightOrBias),
 }
 
 /// How the channels of one side of a parameter lie.
@@ -388,8 +388,11 @@ impl Parameters {
         region
     }
 
-    fn affine(&mut self, input: Axis, output: Axis, role: impl Fn(Part) -> Role) -> Affine {
-        Affine { weight: self.matrix(input, output, role(Part::Weight)), bias: self.vector(output, role(Part::Bias)) }
+    fn affine(&mut self, input: Axis, output: Axis, role: impl Fn(WeightOrBias) -> Role) -> Affine {
+        Affine {
+            weight: self.matrix(input, output, role(WeightOrBias::Weight)),
+            bias: self.vector(output, role(WeightOrBias::Bias)),
+        }
     }
 
     fn input(&mut self, input: &Input, stream: Stream, channels: Axis) -> InputRegions {
@@ -447,8 +450,8 @@ impl Parameters {
         match network.norm {
             Norm::None => Affine::default(),
             _ => Affine {
-                weight: self.vector(stream, Role::Norm(index, on, number, Part::Weight)),
-                bias: self.vector(stream, Role::Norm(index, on, number, Part::Bias)),
+                weight: self.vector(stream, Role::Norm(index, on, number, WeightOrBias::Weight)),
+                bias: self.vector(stream, Role::Norm(index, on, number, WeightOrBias::Bias)),
             },
         }
     }
@@ -463,9 +466,10 @@ impl Parameters {
             LayerKind::Convolution | LayerKind::Averaging => {
                 let weight = self.region(width, width);
                 let form = Form::InOut { input: stream, output: stream };
-                let role = Role::Convolution(index, Part::Weight);
+                let role = Role::Convolution(index, WeightOrBias::Weight);
                 self.list.push(Parameter { role, offset: weight.offset, form });
-                message.node = Affine { weight, bias: self.vector(stream, Role::Convolution(index, Part::Bias)) };
+                message.node =
+                    Affine { weight, bias: self.vector(stream, Role::Convolution(index, WeightOrBias::Bias)) };
                 self.transposed.push(weight);
             }
             LayerKind::AdditiveAttention => {
@@ -485,9 +489,9 @@ impl Parameters {
                     let column = fourth * width;
                     let form = Form::Matrix { input: stream, output: stream, stride: 4 * width, column };
                     let role = |part| Role::Gated(index, term, part);
-                    self.list.push(Parameter { role: role(Part::Weight), offset: weight.offset, form });
+                    self.list.push(Parameter { role: role(WeightOrBias::Weight), offset: weight.offset, form });
                     let (offset, form) = (bias.offset + column, Form::Vector(stream));
-                    self.list.push(Parameter { role: role(Part::Bias), offset, form });
+                    self.list.push(Parameter { role: role(WeightOrBias::Bias), offset, form });
                 }
                 message.node = Affine { weight, bias };
                 message.edge = self.affine(stream, stream, |part| Role::Gated(index, Term::Edge, part));

@@ -2,11 +2,12 @@
 
 mod support;
 
+use graph_transformer_nn::AttentionScope;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use graph_transformer_nn::cpu::{Adam, Edges, Engine, Isa};
-use graph_transformer_nn::{Gate, Input, Jump, Loss, Network, Norm, Readout, Reads};
+use graph_transformer_nn::cpu::{Adam, Engine, Isa};
+use graph_transformer_nn::{Gate, HeadInput, Input, Jump, Loss, Network, Norm, Readout};
 use support::{KINDS, Shape, batch, fill, network, network_of, random_graphs};
 
 struct Counting;
@@ -44,7 +45,7 @@ fn zinc() -> (Network, Loss, Vec<Shape>) {
     let base = network(16, 4, true);
     let node = Input { categorical: vec![28], laplacian: 8, ..Default::default() };
     let head = vec![8, 4, 1];
-    (Network { node, head, reads: Reads::Graphs(Readout::Mean), ..base }, Loss::L1, random_graphs(3, 64, 12, 37))
+    (Network { node, head, reads: HeadInput::Graphs(Readout::Mean), ..base }, Loss::L1, random_graphs(3, 64, 12, 37))
 }
 
 /// Communities: no edge stream, a class per node.
@@ -52,7 +53,7 @@ fn cluster() -> (Network, Loss, Vec<Shape>) {
     let base = network(16, 4, false);
     let node = Input { categorical: vec![7], laplacian: 10, ..Default::default() };
     let loss = Loss::CrossEntropy { weighted: true };
-    (Network { node, head: vec![8, 6], reads: Reads::Nodes, ..base }, loss, random_graphs(4, 24, 60, 190))
+    (Network { node, head: vec![8, 6], reads: HeadInput::Nodes, ..base }, loss, random_graphs(4, 24, 60, 190))
 }
 
 /// Allocations of steps that go through the batches in turn, after as many rounds of them.
@@ -64,7 +65,7 @@ fn count(network: &Network, loss: Loss, batches: &[Vec<Shape>]) -> usize {
     let mut step = |number: usize| {
         let batch = &batches[number % batches.len()];
         engine.set_dropout_key(number as u64);
-        let value = engine.train(batch, Edges::Sparse, loss, batch.target().unwrap());
+        let value = engine.train(batch, AttentionScope::Sparse, loss, batch.target().unwrap());
         value + engine.step(&adam)
     };
     let warm_up = WARM_UP * batches.len();

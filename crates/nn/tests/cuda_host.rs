@@ -5,11 +5,11 @@
 
 mod support;
 
+use graph_transformer_nn::AttentionScope;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-
-use graph_transformer_nn::cpu::{Adam, Edges};
+use graph_transformer_nn::cpu::Adam;
 use graph_transformer_nn::cuda::{
     CudaDevice, CudaEngine, CudaError, CudaLabels, CudaTask, OnCard, Pass, Precision, ResidentData,
 };
@@ -48,7 +48,7 @@ impl Case {
     }
 
     fn engine(&self, device: &CudaDevice, cache: Option<&Path>) -> Result<(CudaEngine, Arc<ResidentData>), CudaError> {
-        let data = ResidentData::new(device, &self.graphs, &self.network, Edges::Sparse)?;
+        let data = ResidentData::new(device, &self.graphs, &self.network, AttentionScope::Sparse)?;
         let task = CudaTask {
             network: self.network.clone(),
             loss: Loss::L1,
@@ -170,7 +170,7 @@ fn data_that_does_not_fit_lies_in_the_computers_memory() {
             recorder.set_memory(memory);
             recorder.fail(Failure { function, nth, error: OUT_OF_MEMORY, lasting: false });
             let device = CudaDevice::open(0).unwrap();
-            match ResidentData::new(&device, &case.graphs, &case.network, Edges::Sparse) {
+            match ResidentData::new(&device, &case.graphs, &case.network, AttentionScope::Sparse) {
                 Err(CudaError::Memory { part: OnCard::Data, .. }) => {}
                 other => panic!("{function} {nth}: {other:?}"),
             }

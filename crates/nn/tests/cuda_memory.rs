@@ -1,6 +1,6 @@
 //! A card without enough memory. Skips where there is no card.
 
-use graph_transformer_nn::cpu::Edges;
+use graph_transformer_nn::AttentionScope;
 use graph_transformer_nn::cuda::{CudaDevice, CudaEngine, CudaError, CudaTask, OnCard, Precision, ResidentData};
 use graph_transformer_nn::{Channels, Input, Loss, Network};
 use gt_graph::{
@@ -34,7 +34,7 @@ fn a_network_that_does_not_fit_is_told_with_sizes_and_leaves_the_card_usable() {
         head: vec![1],
         ..Network::new(Channels::new(16, 2), 1)
     };
-    let data = ResidentData::new(&device, &store, &network, Edges::Sparse).unwrap();
+    let data = ResidentData::new(&device, &store, &network, AttentionScope::Sparse).unwrap();
     let engine = |rows: usize| {
         let task = CudaTask {
             network: network.clone(),

@@ -2,8 +2,8 @@
 
 mod support;
 
-use graph_transformer_nn::cpu::Edges;
-use graph_transformer_nn::{Input, Loss, Network, Norm, Readout, Reads};
+use graph_transformer_nn::AttentionScope;
+use graph_transformer_nn::{HeadInput, Input, Loss, Network, Norm, Readout};
 use support::{Rng, Shape, WIDTHS, batch, check, check_mixed, mixed, network, random_graphs};
 
 #[test]
@@ -24,12 +24,12 @@ fn gradients_fit_for_every_readout_level_and_loss_with_missing_labels() {
     let losses =
         [Loss::L1, Loss::Mse, Loss::CrossEntropy { weighted: false }, Loss::CrossEntropy { weighted: true }, Loss::Bce];
     let places = [
-        Reads::Graphs(Readout::Mean),
-        Reads::Graphs(Readout::Sum),
-        Reads::Graphs(Readout::Max),
-        Reads::Nodes,
-        Reads::Pairs,
-        Reads::Products,
+        HeadInput::Graphs(Readout::Mean),
+        HeadInput::Graphs(Readout::Sum),
+        HeadInput::Graphs(Readout::Max),
+        HeadInput::Nodes,
+        HeadInput::Pairs,
+        HeadInput::Products,
     ];
     for (number, loss) in losses.into_iter().enumerate() {
         for reads in places {
@@ -72,7 +72,7 @@ fn gradients_fit_for_every_input() {
             let network = Network {
                 layers: 1,
                 norm: Norm::Layer,
-                reads: Reads::Graphs(Readout::Sum),
+                reads: HeadInput::Graphs(Readout::Sum),
                 node: node.clone(),
                 edge: edge.clone(),
                 ..network(6, 2, true)
@@ -80,7 +80,7 @@ fn gradients_fit_for_every_input() {
             let name = format!("{node:?}, {edge:?}");
             check_mixed(&name, &network, Loss::Mse, 0.0);
             let batch = batch(&network, &mixed(), Loss::Mse, 0.0, 17);
-            check(&name, &network, &batch, Edges::Full, Loss::Mse, 4);
+            check(&name, &network, &batch, AttentionScope::Full, Loss::Mse, 4);
         }
     }
 }
@@ -110,7 +110,7 @@ fn gradients_fit_for_every_width_and_number_of_heads() {
             let network = if width == 1 { Network { norm: Norm::Batch, ..network } } else { network };
             let batch = batch(&network, &mixed(), Loss::Mse, 0.0, 19);
             let name = format!("{width}/{heads}, edge stream {edge_stream}");
-            let largest = check(&name, &network, &batch, Edges::Sparse, Loss::Mse, if wide { 3 } else { 40 });
+            let largest = check(&name, &network, &batch, AttentionScope::Sparse, Loss::Mse, if wide { 3 } else { 40 });
             assert!(largest > 1e-3, "{name}: largest gradient {largest:e}");
         }
     }
@@ -132,8 +132,8 @@ fn gradients_fit_for_every_kind_of_batch() {
     for (name, graphs) in &batches {
         for norm in [Norm::Batch, Norm::Layer] {
             for (edge_stream, readout) in [(true, Readout::Mean), (false, Readout::Max)] {
-                let network = Network { norm, reads: Reads::Graphs(readout), ..network(6, 3, edge_stream) };
-                for edges in [Edges::Sparse, Edges::Full] {
+                let network = Network { norm, reads: HeadInput::Graphs(readout), ..network(6, 3, edge_stream) };
+                for edges in [AttentionScope::Sparse, AttentionScope::Full] {
                     let batch = batch(&network, graphs, Loss::Mse, 0.0, 23);
                     let name = format!("{name}, {norm:?}, edge stream {edge_stream}, {edges:?}");
                     check(&name, &network, &batch, edges, Loss::Mse, 20);
@@ -147,9 +147,9 @@ fn gradients_fit_for_every_kind_of_batch() {
 fn gradients_fit_for_batches_of_several_parts() {
     let graphs = random_graphs(25, 80, 5, 40);
     for (norm, edge_stream) in [(Norm::Batch, true), (Norm::Batch, false), (Norm::Layer, true)] {
-        let network = Network { norm, reads: Reads::Graphs(Readout::Sum), ..network(6, 3, edge_stream) };
+        let network = Network { norm, reads: HeadInput::Graphs(Readout::Sum), ..network(6, 3, edge_stream) };
         let batch = batch(&network, &graphs, Loss::Mse, 0.1, 27);
-        let largest = check(&format!("{norm:?}"), &network, &batch, Edges::Sparse, Loss::Mse, 3);
+        let largest = check(&format!("{norm:?}"), &network, &batch, AttentionScope::Sparse, Loss::Mse, 3);
         assert!(largest > 1e-3, "{norm:?}: largest gradient {largest:e}");
     }
 }

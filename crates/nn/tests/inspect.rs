@@ -2,8 +2,9 @@
 
 mod support;
 
-use graph_transformer_nn::cpu::{Attention, Edges, Engine, Isa};
-use graph_transformer_nn::{Clamp, Gate, Jump, Loss, Network, Norm, Part, Readout, Reads, Role, Stream};
+use graph_transformer_nn::AttentionScope;
+use graph_transformer_nn::cpu::{Attention, Engine, Isa};
+use graph_transformer_nn::{Clamp, Gate, HeadInput, Jump, Loss, Network, Norm, Readout, Role, Stream, WeightOrBias};
 use gt_graph::GraphBatch;
 use support::{Rng, Shape, WIDTHS, batch, fill, mixed, network};
 
@@ -24,7 +25,7 @@ fn linear(weight: &[f64], x: &[f64], width: usize) -> Vec<f64> {
 }
 
 /// The weights of a network of one layer, from its definition.
-fn reference(engine: &Engine<f64>, batch: &GraphBatch, found: &Attention<f64>, edges: Edges) -> Vec<f64> {
+fn reference(engine: &Engine<f64>, batch: &GraphBatch, found: &Attention<f64>, edges: AttentionScope) -> Vec<f64> {
     let network = engine.network();
     let (width, heads, per_head) = (network.channels.width(), network.channels.heads(), network.channels.per_head());
     let embed = |stream: Stream, categories: &[u32]| -> Vec<f64> {
@@ -34,7 +35,7 @@ fn reference(engine: &Engine<f64>, batch: &GraphBatch, found: &Attention<f64>, e
     let x = embed(Stream::Node, batch.node().categorical);
     let (q, k) = (linear(&of(engine, Role::Query(0)), &x, width), linear(&of(engine, Role::Key(0)), &x, width));
     let none = vec![0; found.source.len()];
-    let kinds = if edges == Edges::Full { &none } else { batch.edge().categorical };
+    let kinds = if edges == AttentionScope::Full { &none } else { batch.edge().categorical };
     let p = match network.edge_stream {
         true => linear(&of(engine, Role::EdgeProjection(0)), &embed(Stream::Edge, kinds), width),
         false => vec![1.0; found.source.len() * width],
@@ -76,7 +77,7 @@ fn attention_is_the_softmax_of_its_definition() {
         ] {
             let network = Network { layers: 1, gate, clamp, ..network(width, heads, edge_stream) };
             let batch = batch(&network, &mixed(), Loss::Mse, 0.0, 17);
-            for edges in [Edges::Sparse, Edges::Full] {
+            for edges in [AttentionScope::Sparse, AttentionScope::Full] {
                 let mut engine = engine(&network);
                 let found = engine.attention(&batch, edges);
                 let expected = reference(&engine, &batch, &found, edges);
@@ -97,7 +98,7 @@ fn weights_into_a_node_add_up_to_one_in_every_layer_and_head() {
         let batch = batch(&network, graphs, Loss::Mse, 0.0, 17);
         let mut engine = Engine::<f32>::new(network, Isa::detect());
         fill(&mut engine, 5);
-        let found = engine.attention(&batch, Edges::Sparse);
+        let found = engine.attention(&batch, AttentionScope::Sparse);
         assert_eq!((&found.source[..], &found.target[..]), (batch.in_src(), batch.in_dst()));
         assert_eq!(found.layers.len(), 2);
         for layer in &found.layers {
@@ -122,18 +123,19 @@ fn the_head_makes_predictions_of_embeddings() {
         for (graphs, edge_stream, jump) in
             shapes.iter().flat_map(|g| [(g, false, Jump::Last), (g, true, Jump::Last), (g, false, Jump::Sum)])
         {
-            let reads = Reads::Graphs(Readout::Mean);
+            let reads = HeadInput::Graphs(Readout::Mean);
             let network = Network { norm, reads, jump, head: vec![2], ..network(12, 3, edge_stream) };
             let batch = batch(&network, graphs, Loss::Mse, 0.0, 17);
             let mut engine = engine(&network);
-            let predicted = engine.predict(&batch, Edges::Sparse);
-            let nodes = engine.embed(&batch, Edges::Sparse);
+            let predicted = engine.predict(&batch, AttentionScope::Sparse);
+            let nodes = engine.embed(&batch, AttentionScope::Sparse);
             assert_eq!(nodes.len(), batch.num_nodes() * 12);
-            assert_eq!(engine.predict(&batch, Edges::Sparse), predicted, "looking changes nothing");
+            assert_eq!(engine.predict(&batch, AttentionScope::Sparse), predicted, "looking changes nothing");
             if jump != Jump::Last {
                 continue;
             }
-            let (weight, bias) = (of(&engine, Role::Head(0, Part::Weight)), of(&engine, Role::Head(0, Part::Bias)));
+            let (weight, bias) =
+                (of(&engine, Role::Head(0, WeightOrBias::Weight)), of(&engine, Role::Head(0, WeightOrBias::Bias)));
             for graph in 0..batch.num_graphs() {
                 let own = batch.nodes_of(graph);
                 let mut mean = vec![0.0; 12];

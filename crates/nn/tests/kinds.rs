@@ -2,9 +2,10 @@
 
 mod support;
 
-use graph_transformer_nn::cpu::{Adam, Edges, Engine, Isa};
+use graph_transformer_nn::AttentionScope;
+use graph_transformer_nn::cpu::{Adam, Engine, Isa};
 use graph_transformer_nn::{
-    Input, Jump, LayerKind, Loss, Network, Norm, Part, Readout, Reads, Real, Role, Stream, Term,
+    HeadInput, Input, Jump, LayerKind, Loss, Network, Norm, Readout, Real, Role, Stream, Term, WeightOrBias,
 };
 use gt_graph::GraphBatch;
 use support::{
@@ -28,8 +29,14 @@ fn gradients_fit_for_every_norm_and_residual() {
 fn gradients_fit_for_every_place_and_jump() {
     for kind in KINDS {
         for jump in [Jump::Last, Jump::Concat, Jump::Sum] {
-            for reads in [Reads::Graphs(Readout::Max), Reads::Nodes, Reads::Pairs, Reads::Products, Reads::Edges] {
-                if reads == Reads::Edges && kind != LayerKind::Gated {
+            for reads in [
+                HeadInput::Graphs(Readout::Max),
+                HeadInput::Nodes,
+                HeadInput::Pairs,
+                HeadInput::Products,
+                HeadInput::Edges,
+            ] {
+                if reads == HeadInput::Edges && kind != LayerKind::Gated {
                     continue;
                 }
                 let network = Network { jump, reads, ..network_of(kind, 6, 2) };
@@ -50,7 +57,7 @@ fn gradients_fit_with_dropout_and_every_depth() {
             fill(&mut engine, 11);
             engine.set_dropout_key(5);
             let name = format!("{kind:?}, {layers} layers");
-            check_engine(&name, &mut engine, &batch, Edges::Sparse, Loss::Mse, batch.target().unwrap(), 20);
+            check_engine(&name, &mut engine, &batch, AttentionScope::Sparse, Loss::Mse, batch.target().unwrap(), 20);
         }
     }
 }
@@ -62,7 +69,8 @@ fn gradients_fit_for_every_width_and_number_of_heads() {
             let network = network_of(kind, width, heads);
             let batch = batch(&network, &mixed(), Loss::Mse, 0.0, 19);
             let name = format!("{kind:?}, {width}/{heads}");
-            let largest = check(&name, &network, &batch, Edges::Sparse, Loss::Mse, if width > 16 { 3 } else { 40 });
+            let largest =
+                check(&name, &network, &batch, AttentionScope::Sparse, Loss::Mse, if width > 16 { 3 } else { 40 });
             assert!(largest > 1e-3, "{name}: largest gradient {largest:e}");
         }
     }
@@ -82,7 +90,7 @@ fn gradients_fit_for_every_kind_of_batch() {
     for kind in KINDS {
         for (name, graphs) in &batches {
             let network = network_of(kind, 6, 3);
-            for edges in [Edges::Sparse, Edges::Full] {
+            for edges in [AttentionScope::Sparse, AttentionScope::Full] {
                 let batch = batch(&network, graphs, Loss::Mse, 0.0, 23);
                 check(&format!("{kind:?}, {name}, {edges:?}"), &network, &batch, edges, Loss::Mse, 20);
             }
@@ -95,7 +103,7 @@ fn gradients_fit_for_batches_of_several_parts() {
     for kind in KINDS {
         let network = network_of(kind, 6, 3);
         let batch = batch(&network, &random_graphs(25, 80, 5, 40), Loss::Mse, 0.1, 27);
-        check(&format!("{kind:?}"), &network, &batch, Edges::Sparse, Loss::Mse, 3);
+        check(&format!("{kind:?}"), &network, &batch, AttentionScope::Sparse, Loss::Mse, 3);
     }
 }
 
@@ -119,22 +127,22 @@ fn gradients<T: Real>(engine: &Engine<T>) -> Vec<T> {
 }
 
 fn train<T: Real>(engine: &mut Engine<T>, batch: &GraphBatch) -> f64 {
-    engine.train(batch, Edges::Sparse, Loss::Mse, batch.target().unwrap())
+    engine.train(batch, AttentionScope::Sparse, Loss::Mse, batch.target().unwrap())
 }
 
 #[test]
 fn instruction_sets_agree_on_outputs_losses_and_gradients() {
     for kind in KINDS {
         for (width, heads) in WIDTHS {
-            let network = Network { layers: 1, reads: Reads::Nodes, ..network_of(kind, width, heads) };
+            let network = Network { layers: 1, reads: HeadInput::Nodes, ..network_of(kind, width, heads) };
             let batch = batch(&network, &random_graphs(103, 20, 5, 30), Loss::Mse, 0.1, 107);
             let mut exact = filled::<f64>(&network, Isa::Portable);
-            let inferred = exact.predict(&batch, Edges::Sparse);
+            let inferred = exact.predict(&batch, AttentionScope::Sparse);
             let loss = train(&mut exact, &batch);
             for isa in [Isa::Avx512, Isa::Avx2, Isa::Portable].into_iter().filter(|isa| isa.available()) {
                 let what = format!("{kind:?}, {width}/{heads}, {}", isa.name());
                 let mut engine = filled::<f32>(&network, isa);
-                assert_close(&what, &engine.predict(&batch, Edges::Sparse), &inferred, 2e-5);
+                assert_close(&what, &engine.predict(&batch, AttentionScope::Sparse), &inferred, 2e-5);
                 assert_close(&what, &[train(&mut engine, &batch)], &[loss], 2e-5);
                 assert_close(&what, &engine.outputs(), &exact.outputs(), 2e-5);
                 assert_close(&what, &gradients(&engine), &gradients(&exact), 1e-4);
@@ -150,12 +158,16 @@ fn batches_of_other_sizes_leave_no_trace() {
         let make = |graphs: &[Shape]| batch(&network, graphs, Loss::Mse, 0.0, 113);
         let (large, small) = (make(&random_graphs(127, 120, 10, 40)), make(&mixed()));
         let (mut used, mut new) = (filled::<f32>(&network, Isa::detect()), filled(&network, Isa::detect()));
-        used.train(&large, Edges::Full, Loss::Mse, large.target().unwrap());
+        used.train(&large, AttentionScope::Full, Loss::Mse, large.target().unwrap());
         for (layer, stream) in (0..2).flat_map(|layer| [(layer, Stream::Node), (layer, Stream::Edge)]) {
             let (mean, var) = used.running(layer, stream, 1);
             new.set_running(layer, stream, 1, &mean, &var);
         }
-        assert_eq!(used.predict(&small, Edges::Sparse), new.predict(&small, Edges::Sparse), "{kind:?}");
+        assert_eq!(
+            used.predict(&small, AttentionScope::Sparse),
+            new.predict(&small, AttentionScope::Sparse),
+            "{kind:?}"
+        );
         assert_eq!(train(&mut used, &small), train(&mut new, &small), "{kind:?}");
         assert_eq!(gradients(&used), gradients(&new), "{kind:?}");
     }
@@ -206,7 +218,7 @@ fn equations_hold_on_three_nodes() {
     let ends: [(usize, usize); 3] = [(0, 2), (1, 2), (0, 1)];
     let shape = Shape::new(3, &ends.map(|(s, t)| (s as u32, t as u32)));
     for kind in KINDS {
-        let network = Network { layers: 1, norm: Norm::None, reads: Reads::Nodes, ..network_of(kind, 3, 3) };
+        let network = Network { layers: 1, norm: Norm::None, reads: HeadInput::Nodes, ..network_of(kind, 3, 3) };
         let batch = batch(&network, std::slice::from_ref(&shape), Loss::Mse, 0.0, 5);
         let mut engine = Engine::<f64>::new(network, Isa::Portable);
         fill(&mut engine, 7);
@@ -217,9 +229,9 @@ fn equations_hold_on_three_nodes() {
         let x: Vec<Vec<f64>> = match kind {
             LayerKind::Convolution | LayerKind::Averaging => {
                 // Out-degrees 2, 1, 0 and in-degrees 0, 1, 2; the weight is published [in, out].
-                let weight = of(&engine, Role::Convolution(0, Part::Weight));
+                let weight = of(&engine, Role::Convolution(0, WeightOrBias::Weight));
                 let turned: Vec<f64> = (0..9).map(|at| weight[at % 3 * 3 + at / 3]).collect();
-                let bias = of(&engine, Role::Convolution(0, Part::Bias));
+                let bias = of(&engine, Role::Convolution(0, WeightOrBias::Bias));
                 let (out, ins) = ([2f64, 1.0, 1.0], [1f64, 1.0, 2.0]);
                 let divisor = |s: usize, t: usize| match kind {
                     LayerKind::Averaging => ins[t],
@@ -252,7 +264,7 @@ fn equations_hold_on_three_nodes() {
                 let order = [(0, 1), (0, 2), (1, 2)];
                 let term = |term, x: &[f64]| {
                     let part = |part| of(&engine, Role::Gated(0, term, part));
-                    linear(&part(Part::Weight), &part(Part::Bias), x)
+                    linear(&part(WeightOrBias::Weight), &part(WeightOrBias::Bias), x)
                 };
                 let gate = |edge: usize| -> Vec<f64> {
                     let (s, t) = order[edge];
@@ -291,7 +303,7 @@ fn additive_weights_into_a_node_add_up_to_one_in_every_layer_and_head() {
     let network = network_of(LayerKind::AdditiveAttention, 6, 3);
     let batch = batch(&network, &mixed(), Loss::Mse, 0.0, 17);
     let mut engine = filled::<f64>(&network, Isa::Portable);
-    let found = engine.attention(&batch, Edges::Sparse);
+    let found = engine.attention(&batch, AttentionScope::Sparse);
     assert_eq!(found.layers.iter().map(|layer| layer.len() / found.source.len()).collect::<Vec<_>>(), [3, 1]);
     for (layer, heads) in found.layers.iter().zip([3, 1]) {
         let mut sums = vec![0.0; batch.num_nodes() * heads];

@@ -5,8 +5,9 @@
 
 mod support;
 
-use graph_transformer_nn::cpu::{Adam, Edges, Engine, Isa};
-use graph_transformer_nn::{Clamp, Gate, Jump, Loss, Network, Norm, Part, Readout, Reads, Role, Stream};
+use graph_transformer_nn::AttentionScope;
+use graph_transformer_nn::cpu::{Adam, Engine, Isa};
+use graph_transformer_nn::{Clamp, Gate, HeadInput, Jump, Loss, Network, Norm, Readout, Role, Stream, WeightOrBias};
 use gt_graph::{GraphBatch, GraphParts, GraphStore};
 use support::{Rng, Shape, batch, fill, network, random_graphs};
 
@@ -29,7 +30,7 @@ struct Pass {
 
 fn pass(network: &Network, batch: &GraphBatch) -> Pass {
     let mut engine = engine(network);
-    let loss = engine.train(batch, Edges::Sparse, Loss::Mse, batch.target().unwrap());
+    let loss = engine.train(batch, AttentionScope::Sparse, Loss::Mse, batch.target().unwrap());
     let roles = engine.parameters().list().iter().map(|parameter| parameter.role());
     let gradients = roles.enumerate().map(|(index, role)| (role, engine.gradient(index))).collect();
     Pass { loss, outputs: engine.outputs(), gradients }
@@ -75,7 +76,7 @@ fn joined(batch: &GraphBatch) -> GraphBatch {
 }
 
 fn on_nodes(edge_stream: bool) -> Network {
-    Network { reads: Reads::Nodes, ..network(6, 3, edge_stream) }
+    Network { reads: HeadInput::Nodes, ..network(6, 3, edge_stream) }
 }
 
 /// Random edges from lower to higher nodes: connected, multi-edges included, none of them with a reverse.
@@ -115,10 +116,10 @@ fn one_graph_of_many_components_equals_many_graphs() {
 fn dropout_places_and_jumps_do_not_depend_on_the_cut() {
     let graphs = random_graphs(6, 700, 1, 16);
     let places = [
-        (Reads::Nodes, Jump::Concat),
-        (Reads::Edges, Jump::Sum),
-        (Reads::Pairs, Jump::Concat),
-        (Reads::Products, Jump::Concat),
+        (HeadInput::Nodes, Jump::Concat),
+        (HeadInput::Edges, Jump::Sum),
+        (HeadInput::Pairs, Jump::Concat),
+        (HeadInput::Products, Jump::Concat),
     ];
     for (reads, jump) in places {
         let (gate, clamp) = (Gate::Scalar, Clamp::Exponentials);
@@ -134,18 +135,22 @@ fn prediction_on_one_graph_of_many_components_equals_that_on_many_graphs() {
         let network = on_nodes(edge_stream);
         let many = batch(&network, &random_graphs(7, 700, 1, 16), Loss::Mse, 0.0, 17);
         let mut engine = engine(&network);
-        let expected = engine.predict(&many, Edges::Sparse);
-        assert_close("outputs", &engine.predict(&joined(&many), Edges::Sparse), &expected, largest(&expected));
+        let expected = engine.predict(&many, AttentionScope::Sparse);
+        assert_close("outputs", &engine.predict(&joined(&many), AttentionScope::Sparse), &expected, largest(&expected));
     }
 }
 
 #[test]
 fn a_connected_graph_equals_the_same_graph_in_one_piece_for_every_readout() {
     let graphs = [one_way(9, 6_000, 12_000)];
-    for (number, reads) in
-        [Reads::Graphs(Readout::Mean), Reads::Graphs(Readout::Sum), Reads::Graphs(Readout::Max), Reads::Edges]
-            .into_iter()
-            .enumerate()
+    for (number, reads) in [
+        HeadInput::Graphs(Readout::Mean),
+        HeadInput::Graphs(Readout::Sum),
+        HeadInput::Graphs(Readout::Max),
+        HeadInput::Edges,
+    ]
+    .into_iter()
+    .enumerate()
     {
         let network = Network { reads, norm: NORMS[number % 2], ..on_nodes(true) };
         cut_equals_whole(&format!("{reads:?}"), &network, &graphs);
@@ -157,7 +162,7 @@ fn large_and_small_graphs_share_a_batch() {
     let graphs =
         [one_way(1, 30, 60), Shape::new(0, &[]), one_way(2, 5_000, 9_000), Shape::new(1, &[]), one_way(3, 7, 20)];
     for readout in [Readout::Mean, Readout::Max] {
-        let network = Network { reads: Reads::Graphs(readout), ..on_nodes(true) };
+        let network = Network { reads: HeadInput::Graphs(readout), ..on_nodes(true) };
         cut_equals_whole(&format!("{readout:?}"), &network, &graphs);
     }
 }
@@ -185,7 +190,7 @@ fn compare_with_differences(network: &Network, batch: &GraphBatch, chosen: impl 
     const STEP: f64 = 1e-7;
     let mut engine = engine(network);
     let target = batch.target().unwrap();
-    engine.train(batch, Edges::Sparse, Loss::Mse, target);
+    engine.train(batch, AttentionScope::Sparse, Loss::Mse, target);
     let mut probe = engine.clone();
     let mut compared = 0;
     for index in 0..engine.parameters().list().len() {
@@ -201,7 +206,7 @@ fn compare_with_differences(network: &Network, batch: &GraphBatch, chosen: impl 
             moved[at] += offset;
             probe.set_parameter(index, &moved);
             probe.refresh();
-            probe.train(batch, Edges::Sparse, Loss::Mse, target)
+            probe.train(batch, AttentionScope::Sparse, Loss::Mse, target)
         };
         let difference = (loss_at(STEP) - loss_at(-STEP)) / (2.0 * STEP);
         probe.set_parameter(index, &values);
@@ -227,8 +232,8 @@ fn gradients_fit_on_a_large_random_graph() {
                     | Role::Value(0)
                     | Role::EdgeProjection(0)
                     | Role::Embedding(..)
-                    | Role::Norm(0, Stream::Edge, 1, Part::Weight)
-                    | Role::FeedForward(0, _, 1, Part::Weight)
+                    | Role::Norm(0, Stream::Edge, 1, WeightOrBias::Weight)
+                    | Role::FeedForward(0, _, 1, WeightOrBias::Weight)
             )
         });
     }
@@ -248,7 +253,7 @@ fn training_on_a_large_graph_has_the_same_bits_on_any_number_of_threads() {
                 let mut bits = Vec::new();
                 for key in 0..4 {
                     engine.set_dropout_key(key);
-                    let loss = engine.train(&batch, Edges::Sparse, Loss::Mse, batch.target().unwrap());
+                    let loss = engine.train(&batch, AttentionScope::Sparse, Loss::Mse, batch.target().unwrap());
                     bits.extend([loss.to_bits(), engine.step(&Adam::default()).to_bits()]);
                 }
                 let count = engine.parameters().list().len();

@@ -4,8 +4,9 @@
 
 mod support;
 
-use graph_transformer_nn::cpu::{Edges, Engine, Isa};
-use graph_transformer_nn::{Loss, Network, Norm, Part, Reads, Role};
+use graph_transformer_nn::AttentionScope;
+use graph_transformer_nn::cpu::{Engine, Isa};
+use graph_transformer_nn::{HeadInput, Loss, Network, Norm, Role, WeightOrBias};
 use gt_graph::{GraphBatch, MISSING_CLASS, TargetRows};
 use support::{batch, fill, mixed, network};
 
@@ -15,7 +16,7 @@ const WIDTH: usize = 6;
 const OUTPUTS: usize = 3;
 
 fn perceptron() -> Network {
-    Network { norm: Norm::Layer, reads: Reads::Nodes, head: vec![OUTPUTS], ..network(WIDTH, 2, true) }
+    Network { norm: Norm::Layer, reads: HeadInput::Nodes, head: vec![OUTPUTS], ..network(WIDTH, 2, true) }
 }
 
 /// Loss and dy of outputs `[rows, OUTPUTS]`.
@@ -64,7 +65,7 @@ fn engine() -> Engine<f64> {
     engine
 }
 
-fn head_gradient(engine: &Engine<f64>, part: Part) -> Vec<f64> {
+fn head_gradient(engine: &Engine<f64>, part: WeightOrBias) -> Vec<f64> {
     let list = engine.parameters().list();
     engine.gradient(list.iter().position(|parameter| parameter.role() == Role::Head(0, part)).unwrap())
 }
@@ -78,7 +79,7 @@ fn assert_close(what: &str, found: &[f64], expected: &[f64]) {
 
 fn compare(what: &str, loss: Loss, batch: &GraphBatch, target: TargetRows<'_>) {
     let mut engine = engine();
-    let value = engine.train(batch, Edges::Sparse, loss, target);
+    let value = engine.train(batch, AttentionScope::Sparse, loss, target);
     let y = engine.outputs();
     let (expected, dy) = reference(loss, &y, target);
     assert_close(&format!("{what}: loss"), &[value], &[expected]);
@@ -90,16 +91,16 @@ fn compare(what: &str, loss: Loss, batch: &GraphBatch, target: TargetRows<'_>) {
             (0..WIDTH).for_each(|i| weight[o * WIDTH + i] += dy[o] * x[i]);
         }
     }
-    assert_close(&format!("{what}: weight"), &head_gradient(&engine, Part::Weight), &weight);
-    assert_close(&format!("{what}: bias"), &head_gradient(&engine, Part::Bias), &bias);
+    assert_close(&format!("{what}: weight"), &head_gradient(&engine, WeightOrBias::Weight), &weight);
+    assert_close(&format!("{what}: bias"), &head_gradient(&engine, WeightOrBias::Bias), &bias);
 }
 
 /// Loss 0 and every gradient exactly 0, also after a pass that left other gradients behind.
 fn assert_nothing_to_learn(what: &str, loss: Loss, batch: &GraphBatch, target: TargetRows<'_>) {
     let mut engine = engine();
-    engine.train(batch, Edges::Sparse, loss, batch.target().unwrap());
-    assert!(head_gradient(&engine, Part::Bias).iter().any(|&g| g != 0.0), "{what}: nothing to leave behind");
-    assert_eq!(engine.train(batch, Edges::Sparse, loss, target), 0.0, "{what}");
+    engine.train(batch, AttentionScope::Sparse, loss, batch.target().unwrap());
+    assert!(head_gradient(&engine, WeightOrBias::Bias).iter().any(|&g| g != 0.0), "{what}: nothing to leave behind");
+    assert_eq!(engine.train(batch, AttentionScope::Sparse, loss, target), 0.0, "{what}");
     for (index, parameter) in engine.parameters().list().iter().enumerate() {
         assert!(engine.gradient(index).iter().all(|&g| g == 0.0), "{what}: {:?}", parameter.role());
     }
@@ -148,7 +149,7 @@ fn unweighted_cross_entropy_of_one_class_is_not_zero() {
     let batch = batch(&perceptron(), &mixed(), loss, 0.0, 71);
     let classes = vec![1; batch.target().unwrap().len()];
     compare("all of class 1", loss, &batch, TargetRows::Class(&classes));
-    assert!(engine().train(&batch, Edges::Sparse, loss, TargetRows::Class(&classes)) > 0.1);
+    assert!(engine().train(&batch, AttentionScope::Sparse, loss, TargetRows::Class(&classes)) > 0.1);
 }
 
 #[test]
@@ -160,7 +161,7 @@ fn large_logits_do_not_overflow() {
         let bias = engine.parameters().list().len() - 1;
         engine.set_parameter(bias, &[-2e4, 0.0, 2e4]);
         engine.refresh();
-        let value = engine.train(&batch, Edges::Sparse, loss, batch.target().unwrap());
+        let value = engine.train(&batch, AttentionScope::Sparse, loss, batch.target().unwrap());
         assert!(value.is_finite() && value > 1e3, "{loss:?}: {value}");
         for index in 0..=bias {
             assert!(engine.gradient(index).iter().all(|g| g.is_finite()), "{loss:?}");

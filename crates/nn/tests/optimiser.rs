@@ -2,8 +2,9 @@
 
 mod support;
 
-use graph_transformer_nn::cpu::{Adam, Edges, Engine, Isa};
-use graph_transformer_nn::{Loss, Network, Norm, Part, Role, Stream};
+use graph_transformer_nn::AttentionScope;
+use graph_transformer_nn::cpu::{Adam, Engine, Isa};
+use graph_transformer_nn::{Loss, Network, Norm, Role, Stream, WeightOrBias};
 use support::{batch, fill, mixed, network};
 
 const STEPS: i32 = 5;
@@ -20,7 +21,7 @@ fn is_idle(role: Role, layers: usize) -> bool {
 
 /// A constant that batch normalisation takes off again: its gradient is rounding noise, too small for a step beside a large ε.
 fn is_removed_by_batch_norm(role: Role) -> bool {
-    matches!(role, Role::Output(_, _, Part::Bias) | Role::FeedForward(_, _, 2, Part::Bias))
+    matches!(role, Role::Output(_, _, WeightOrBias::Bias) | Role::FeedForward(_, _, 2, WeightOrBias::Bias))
 }
 
 fn parameters(engine: &Engine<f64>) -> Vec<Vec<f64>> {
@@ -39,7 +40,7 @@ fn compare(network: &Network, adam: Adam) -> usize {
     let roles: Vec<Role> = engine.parameters().list().iter().map(|parameter| parameter.role()).collect();
     let mut clipped = 0;
     for t in 1..=STEPS {
-        engine.train(&batch, Edges::Sparse, Loss::Mse, batch.target().unwrap());
+        engine.train(&batch, AttentionScope::Sparse, Loss::Mse, batch.target().unwrap());
         let gradients: Vec<Vec<f64>> = (0..roles.len()).map(|index| engine.gradient(index)).collect();
         let norm = gradients.iter().flatten().map(|g| g * g).sum::<f64>().sqrt();
         let returned = engine.step(&adam);
@@ -126,7 +127,7 @@ fn parameters_of_the_last_edge_output_exist_and_have_no_gradient() {
         let idle: Vec<usize> = (0..roles.len()).filter(|&index| is_idle(roles[index], network.layers)).collect();
         assert_eq!(idle.len(), 10, "output, two feed-forward layers and two normalisations, each with two parts");
         for _ in 0..2 {
-            engine.train(&batch, Edges::Sparse, Loss::Mse, batch.target().unwrap());
+            engine.train(&batch, AttentionScope::Sparse, Loss::Mse, batch.target().unwrap());
             for &index in &idle {
                 assert!(engine.gradient(index).iter().all(|&g| g == 0.0), "{:?}", roles[index]);
             }

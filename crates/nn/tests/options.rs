@@ -2,9 +2,10 @@
 
 mod support;
 
-use graph_transformer_nn::cpu::{Edges, Engine, Isa};
+use graph_transformer_nn::AttentionScope;
+use graph_transformer_nn::cpu::{Engine, Isa};
 use graph_transformer_nn::{
-    Channels, Clamp, Gate, Input, Jump, Loss, Network, Norm, Part, Readout, Reads, Role, Stream,
+    Channels, Clamp, Gate, HeadInput, Input, Jump, Loss, Network, Norm, Readout, Role, Stream, WeightOrBias,
 };
 use gt_graph::{
     FeatureLayout, FeatureRows, GraphBatch, GraphParts, GraphStore, Layout, Level, TargetKind, TargetLayout, TargetRows,
@@ -38,7 +39,7 @@ fn set(engine: &mut Engine<f64>, role: Role, value: impl Fn(usize, f64) -> f64) 
 
 /// Trains once; returns the outputs.
 fn train(engine: &mut Engine<f64>, batch: &GraphBatch) -> Vec<f64> {
-    engine.train(batch, Edges::Sparse, Loss::Mse, batch.target().unwrap());
+    engine.train(batch, AttentionScope::Sparse, Loss::Mse, batch.target().unwrap());
     engine.outputs()
 }
 
@@ -46,7 +47,7 @@ fn train(engine: &mut Engine<f64>, batch: &GraphBatch) -> Vec<f64> {
 fn check(name: &str, network: &Network, graphs: &[Shape], most: usize) {
     let batch = batch(network, graphs, Loss::Mse, 0.0, 17);
     let target = batch.target().unwrap();
-    let largest = check_engine(name, &mut engine(network), &batch, Edges::Sparse, Loss::Mse, target, most);
+    let largest = check_engine(name, &mut engine(network), &batch, AttentionScope::Sparse, Loss::Mse, target, most);
     assert!(largest > 1e-3, "{name}: largest gradient {largest:e}");
 }
 
@@ -108,7 +109,7 @@ fn gradients_fit_where_some_exponentials_are_clamped() {
         };
         let mut clamped = large(&network);
         let target = batch.target().unwrap();
-        check_engine(&name, &mut clamped, &batch, Edges::Sparse, Loss::Mse, target, 12);
+        check_engine(&name, &mut clamped, &batch, AttentionScope::Sparse, Loss::Mse, target, 12);
         // It holds somewhere: the clamp of logits gives something else. Not everywhere: queries would have no gradient.
         let other = train(&mut large(&Network { clamp: Clamp::Logits, ..network.clone() }), &batch);
         assert_ne!(clamped.outputs(), other, "{name}");
@@ -122,14 +123,14 @@ fn gradients_fit_for_symmetric_edges() {
     for norm in NORMS {
         let symmetric = Network { norm, symmetric_edges: true, ..network(6, 3, true) };
         check(&format!("{norm:?}"), &symmetric, &two_way(), 12);
-        let edges = Network { reads: Reads::Edges, ..symmetric };
+        let edges = Network { reads: HeadInput::Edges, ..symmetric };
         check(&format!("{norm:?}, edges"), &edges, &two_way(), 6);
     }
     let mut graphs = random_graphs(25, 60, 20, 40);
     for graph in &mut graphs {
         graph.edges.extend(graph.edges.clone().iter().map(|&(s, t)| (t, s)));
     }
-    let network = Network { symmetric_edges: true, reads: Reads::Nodes, ..network(6, 3, true) };
+    let network = Network { symmetric_edges: true, reads: HeadInput::Nodes, ..network(6, 3, true) };
     check("several parts", &network, &graphs, 1);
 }
 
@@ -170,19 +171,19 @@ fn gradients_fit_with_dropout() {
         }
     }
     // The last layer's edge stream, too.
-    let network = Network { dropout: 0.3, reads: Reads::Edges, ..network(6, 3, true) };
+    let network = Network { dropout: 0.3, reads: HeadInput::Edges, ..network(6, 3, true) };
     check("edges", &network, &mixed(), 12);
 }
 
 #[test]
 fn gradients_fit_for_every_place_jump_and_depth() {
     let places = [
-        Reads::Graphs(Readout::Mean),
-        Reads::Graphs(Readout::Max),
-        Reads::Nodes,
-        Reads::Edges,
-        Reads::Pairs,
-        Reads::Products,
+        HeadInput::Graphs(Readout::Mean),
+        HeadInput::Graphs(Readout::Max),
+        HeadInput::Nodes,
+        HeadInput::Edges,
+        HeadInput::Pairs,
+        HeadInput::Products,
     ];
     for reads in places {
         for jump in JUMPS {
@@ -199,7 +200,7 @@ fn gradients_fit_for_every_place_jump_and_depth() {
 #[test]
 fn gradients_fit_where_nodes_outnumber_edges() {
     let few = [Shape::new(9, &[(0, 1)]), Shape::new(7, &[]), Shape::new(5, &[(2, 2), (1, 0)])];
-    for (jump, reads) in JUMPS.into_iter().flat_map(|jump| [(jump, Reads::Edges), (jump, Reads::Pairs)]) {
+    for (jump, reads) in JUMPS.into_iter().flat_map(|jump| [(jump, HeadInput::Edges), (jump, HeadInput::Pairs)]) {
         let network = Network { reads, jump, ..network(6, 3, true) };
         check(&format!("{reads:?}, {jump:?}"), &network, &few, 3);
     }
@@ -210,13 +211,13 @@ fn gradients_fit_for_pairs_that_are_no_edges() {
     let asked: (Vec<u32>, Vec<u32>) = [(0, 3), (3, 0), (2, 2), (9, 1), (9, 1), (16, 0), (4, 10)].into_iter().unzip();
     let mut rng = Rng(43);
     let labels: Vec<f32> = (0..2 * asked.0.len()).map(|_| rng.symmetric() as f32).collect();
-    for (jump, reads) in JUMPS.into_iter().flat_map(|jump| [(jump, Reads::Pairs), (jump, Reads::Products)]) {
+    for (jump, reads) in JUMPS.into_iter().flat_map(|jump| [(jump, HeadInput::Pairs), (jump, HeadInput::Products)]) {
         let network = Network { reads, jump, ..network(6, 3, true) };
         let batch = batch(&network, &mixed(), Loss::Mse, 0.0, 17);
         let mut engine = engine(&network);
         engine.set_pairs(Some((&asked.0, &asked.1)));
         let target = TargetRows::Float(&labels);
-        let largest = check_engine("pairs", &mut engine, &batch, Edges::Sparse, Loss::Mse, target, 6);
+        let largest = check_engine("pairs", &mut engine, &batch, AttentionScope::Sparse, Loss::Mse, target, 6);
         assert!(largest > 1e-3);
         assert_eq!(engine.outputs().len(), labels.len());
     }
@@ -225,7 +226,7 @@ fn gradients_fit_for_pairs_that_are_no_edges() {
 #[test]
 fn dropout_is_a_function_of_its_key() {
     for (dropout, input_dropout) in [(0.3, 0.0), (0.0, 0.3)] {
-        let network = Network { dropout, input_dropout, reads: Reads::Nodes, ..network(6, 3, true) };
+        let network = Network { dropout, input_dropout, reads: HeadInput::Nodes, ..network(6, 3, true) };
         let batch = batch(&network, &random_graphs(3, 120, 20, 40), Loss::Mse, 0.0, 17);
         let run = |key: u64, threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
@@ -247,14 +248,14 @@ fn dropout_is_a_function_of_its_key() {
 
 #[test]
 fn prediction_drops_nothing() {
-    let plain = Network { reads: Reads::Nodes, ..network(6, 3, true) };
+    let plain = Network { reads: HeadInput::Nodes, ..network(6, 3, true) };
     let dropping = Network { dropout: 0.5, input_dropout: 0.5, ..plain.clone() };
     let batch = batch(&plain, &mixed(), Loss::Mse, 0.0, 17);
-    let expected = engine(&plain).predict(&batch, Edges::Sparse);
+    let expected = engine(&plain).predict(&batch, AttentionScope::Sparse);
     let mut engine = engine(&dropping);
     for key in [7, 8] {
         engine.set_dropout_key(key);
-        assert_eq!(engine.predict(&batch, Edges::Sparse), expected);
+        assert_eq!(engine.predict(&batch, AttentionScope::Sparse), expected);
     }
     assert_ne!(train(&mut engine, &batch), expected);
 }
@@ -266,11 +267,11 @@ fn mean_over_keys_is_the_undropped_value(network: &Network, batch: &GraphBatch) 
     for stream in [Stream::Node, Stream::Edge] {
         if network.layers > 0 {
             // Hidden values without a ReLU on the way to them: constants.
-            set(&mut engine, Role::FeedForward(0, stream, 1, Part::Weight), |_, _| 0.0);
-            set(&mut engine, Role::FeedForward(0, stream, 1, Part::Bias), |at, _| 0.3 + 0.05 * at as f64);
+            set(&mut engine, Role::FeedForward(0, stream, 1, WeightOrBias::Weight), |_, _| 0.0);
+            set(&mut engine, Role::FeedForward(0, stream, 1, WeightOrBias::Bias), |at, _| 0.3 + 0.05 * at as f64);
         }
     }
-    let expected = engine.predict(batch, Edges::Sparse);
+    let expected = engine.predict(batch, AttentionScope::Sparse);
     let (mut sums, mut squares) = (vec![0.0; expected.len()], vec![0.0; expected.len()]);
     for key in 0..KEYS {
         engine.set_dropout_key(key as u64);
@@ -293,19 +294,19 @@ fn mean_over_keys_is_the_undropped_value(network: &Network, batch: &GraphBatch) 
 fn dropout_keeps_the_mean_of_embedded_features_and_leaves_encodings_alone() {
     let base = network(6, 3, false);
     let node = Input { laplacian: 2, ..base.node.clone() };
-    let network = Network { layers: 0, input_dropout: 0.3, node, reads: Reads::Nodes, head: vec![2], ..base };
+    let network = Network { layers: 0, input_dropout: 0.3, node, reads: HeadInput::Nodes, head: vec![2], ..base };
     mean_over_keys_is_the_undropped_value(&network, &batch(&network, &[Shape::full(3)], Loss::Mse, 0.0, 17));
     // Only encodings reach the output: nothing to drop.
     let mut engine = engine(&network);
     set(&mut engine, Role::Embedding(Stream::Node, 0), |_, _| 0.0);
     let batch = batch(&network, &[Shape::full(3)], Loss::Mse, 0.0, 17);
-    let expected = engine.predict(&batch, Edges::Sparse);
+    let expected = engine.predict(&batch, AttentionScope::Sparse);
     assert_eq!(train(&mut engine, &batch), expected);
 }
 
 #[test]
 fn dropout_keeps_the_mean_of_attended_and_hidden_values_of_both_streams() {
-    for reads in [Reads::Nodes, Reads::Edges] {
+    for reads in [HeadInput::Nodes, HeadInput::Edges] {
         let network =
             Network { layers: 1, norm: Norm::None, dropout: 0.3, reads, head: vec![2], ..network(6, 3, true) };
         let batch = batch(&network, &[Shape::new(2, &[(0, 1), (1, 1), (1, 0)])], Loss::Mse, 0.0, 17);
@@ -349,12 +350,13 @@ fn head_input(engine: &Engine<f64>, batch: &GraphBatch) -> Vec<Vec<f64>> {
         Jump::Last => vec![network.layers],
         _ => (1..=network.layers).collect(),
     };
-    let streams: Vec<Vec<f64>> = layers
-        .into_iter()
-        .map(
-            |layer| if network.reads == Reads::Edges { engine.hidden_edges(layer) } else { engine.hidden_nodes(layer) },
-        )
-        .collect();
+    let streams: Vec<Vec<f64>> =
+        layers
+            .into_iter()
+            .map(|layer| {
+                if network.reads == HeadInput::Edges { engine.hidden_edges(layer) } else { engine.hidden_nodes(layer) }
+            })
+            .collect();
     let row = |at: usize| -> Vec<f64> {
         let rows = streams.iter().map(|stream| &stream[at * width..(at + 1) * width]);
         match network.jump {
@@ -363,17 +365,17 @@ fn head_input(engine: &Engine<f64>, batch: &GraphBatch) -> Vec<Vec<f64>> {
         }
     };
     match network.reads {
-        Reads::Nodes => (0..batch.num_nodes()).map(row).collect(),
-        Reads::Edges => (0..batch.num_edges()).map(row).collect(),
-        Reads::Pairs => {
+        HeadInput::Nodes => (0..batch.num_nodes()).map(row).collect(),
+        HeadInput::Edges => (0..batch.num_edges()).map(row).collect(),
+        HeadInput::Pairs => {
             let ends = batch.in_src().iter().zip(batch.in_dst());
             ends.map(|(&s, &t)| [row(s as usize), row(t as usize)].concat()).collect()
         }
-        Reads::Products => {
+        HeadInput::Products => {
             let product = |s: usize, t: usize| row(s).iter().zip(row(t)).map(|(a, b)| a * b).collect();
             batch.in_src().iter().zip(batch.in_dst()).map(|(&s, &t)| product(s as usize, t as usize)).collect()
         }
-        Reads::Graphs(readout) => {
+        HeadInput::Graphs(readout) => {
             let pool = |graph: usize| {
                 let rows: Vec<Vec<f64>> = batch.nodes_of(graph).map(row).collect();
                 let column = |c: usize| rows.iter().map(move |row| row[c]);
@@ -393,13 +395,13 @@ fn head_input(engine: &Engine<f64>, batch: &GraphBatch) -> Vec<Vec<f64>> {
 #[test]
 fn the_head_reads_the_layers_and_rows_that_it_is_told_to() {
     let places = [
-        Reads::Graphs(Readout::Mean),
-        Reads::Graphs(Readout::Sum),
-        Reads::Graphs(Readout::Max),
-        Reads::Nodes,
-        Reads::Edges,
-        Reads::Pairs,
-        Reads::Products,
+        HeadInput::Graphs(Readout::Mean),
+        HeadInput::Graphs(Readout::Sum),
+        HeadInput::Graphs(Readout::Max),
+        HeadInput::Nodes,
+        HeadInput::Edges,
+        HeadInput::Pairs,
+        HeadInput::Products,
     ];
     for reads in places {
         for jump in JUMPS {
@@ -410,17 +412,18 @@ fn the_head_reads_the_layers_and_rows_that_it_is_told_to() {
                 let batch = batch(&network, &mixed(), Loss::Mse, 0.0, 17);
                 let mut engine = engine(&network);
                 let found = train(&mut engine, &batch);
-                let (weight, bias) = (of(&engine, Role::Head(0, Part::Weight)), of(&engine, Role::Head(0, Part::Bias)));
+                let (weight, bias) =
+                    (of(&engine, Role::Head(0, WeightOrBias::Weight)), of(&engine, Role::Head(0, WeightOrBias::Bias)));
                 let streams = if jump == Jump::Concat { layers } else { 1 };
-                let inputs = streams * width * if reads == Reads::Pairs { 2 } else { 1 };
-                let shape = engine.parameters().list()[index_of(&engine, Role::Head(0, Part::Weight))].shape();
+                let inputs = streams * width * if reads == HeadInput::Pairs { 2 } else { 1 };
+                let shape = engine.parameters().list()[index_of(&engine, Role::Head(0, WeightOrBias::Weight))].shape();
                 assert_eq!(shape, [2, inputs], "{name}");
                 let expected: Vec<f64> =
                     head_input(&engine, &batch).iter().flat_map(|x| affine(&weight, &bias, x)).collect();
                 assert_near(&name, &found, &expected, 1e-10);
                 // Prediction keeps other buffers, but with the same statistics it must give the same.
                 if norm == Norm::Layer {
-                    assert_near(&name, &engine.predict(&batch, Edges::Sparse), &expected, 1e-10);
+                    assert_near(&name, &engine.predict(&batch, AttentionScope::Sparse), &expected, 1e-10);
                 }
             }
         }
@@ -429,15 +432,15 @@ fn the_head_reads_the_layers_and_rows_that_it_is_told_to() {
 
 #[test]
 fn pairs_are_ordered_and_may_be_any() {
-    let network = Network { reads: Reads::Pairs, norm: Norm::Layer, ..network(6, 3, true) };
+    let network = Network { reads: HeadInput::Pairs, norm: Norm::Layer, ..network(6, 3, true) };
     let batch = batch(&network, &mixed(), Loss::Mse, 0.0, 17);
     let mut engine = engine(&network);
-    let of_edges = engine.predict(&batch, Edges::Sparse);
+    let of_edges = engine.predict(&batch, AttentionScope::Sparse);
     let (source, target) = (batch.in_src().to_vec(), batch.in_dst().to_vec());
     engine.set_pairs(Some((&source, &target)));
-    assert_eq!(engine.predict(&batch, Edges::Sparse), of_edges);
+    assert_eq!(engine.predict(&batch, AttentionScope::Sparse), of_edges);
     engine.set_pairs(Some((&target, &source)));
-    let swapped = engine.predict(&batch, Edges::Sparse);
+    let swapped = engine.predict(&batch, AttentionScope::Sparse);
     for (edge, (s, t)) in source.iter().zip(&target).enumerate() {
         let same = of_edges[2 * edge..2 * edge + 2] == swapped[2 * edge..2 * edge + 2];
         assert_eq!(same, s == t, "pair {edge}");
@@ -446,11 +449,11 @@ fn pairs_are_ordered_and_may_be_any() {
     let twice = |list: &[u32]| -> Vec<u32> { list.iter().rev().flat_map(|&node| [node, node]).collect() };
     engine.set_pairs(Some((&twice(&source), &twice(&target))));
     let rows: Vec<f64> = of_edges.chunks_exact(2).rev().flat_map(|row| [row[0], row[1], row[0], row[1]]).collect();
-    assert_near("pairs", &engine.predict(&batch, Edges::Sparse), &rows, 1e-12);
+    assert_near("pairs", &engine.predict(&batch, AttentionScope::Sparse), &rows, 1e-12);
     engine.set_pairs(Some((&[], &[])));
-    assert!(engine.predict(&batch, Edges::Sparse).is_empty());
+    assert!(engine.predict(&batch, AttentionScope::Sparse).is_empty());
     engine.set_pairs(None);
-    assert_eq!(engine.predict(&batch, Edges::Sparse), of_edges);
+    assert_eq!(engine.predict(&batch, AttentionScope::Sparse), of_edges);
 }
 
 /// One graph of edges (source, target, category) in the order of a file; node categories are 0, 1, 2, …
@@ -484,15 +487,16 @@ fn affine(weight: &[f64], bias: &[f64], x: &[f64]) -> Vec<f64> {
 
 #[test]
 fn outputs_of_edges_come_in_in_order() {
-    let network = Network { layers: 0, reads: Reads::Edges, head: vec![2], ..network(6, 3, true) };
+    let network = Network { layers: 0, reads: HeadInput::Edges, head: vec![2], ..network(6, 3, true) };
     // By target, then as in the file: categories 2, 0, 1, 0.
     let batch = one_graph(3, &[(0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 0)], Level::Edge);
     let mut engine = engine(&network);
-    let (weight, bias) = (of(&engine, Role::Head(0, Part::Weight)), of(&engine, Role::Head(0, Part::Bias)));
+    let (weight, bias) =
+        (of(&engine, Role::Head(0, WeightOrBias::Weight)), of(&engine, Role::Head(0, WeightOrBias::Bias)));
     let embedding = of(&engine, Role::Embedding(Stream::Edge, 0));
     let rows = [2, 0, 1, 0].map(|category: usize| &embedding[category * 6..(category + 1) * 6]);
     let expected: Vec<f64> = rows.iter().flat_map(|x| affine(&weight, &bias, x)).collect();
-    assert_near("edges", &engine.predict(&batch, Edges::Sparse), &expected, 1e-12);
+    assert_near("edges", &engine.predict(&batch, AttentionScope::Sparse), &expected, 1e-12);
 }
 
 /// One layer without normalisation, as the paper has it: nodes and edges after it, edges in in-order.
@@ -530,8 +534,12 @@ fn layer(engine: &Engine<f64>, ends: &[(usize, usize)], x: &[Vec<f64>], e: &[Vec
     let attended: Vec<Vec<f64>> = attended.collect();
     let add = |a: &[f64], b: &[f64]| -> Vec<f64> { a.iter().zip(b).map(|(a, b)| a + b).collect() };
     let half = |stream: Stream, rows: &[Vec<f64>], inputs: &[Vec<f64>]| -> Vec<Vec<f64>> {
-        let part = |role: fn(usize, Stream, Part) -> Role, x: &[f64]| {
-            affine(&of(engine, role(0, stream, Part::Weight)), &of(engine, role(0, stream, Part::Bias)), x)
+        let part = |role: fn(usize, Stream, WeightOrBias) -> Role, x: &[f64]| {
+            affine(
+                &of(engine, role(0, stream, WeightOrBias::Weight)),
+                &of(engine, role(0, stream, WeightOrBias::Bias)),
+                x,
+            )
         };
         let out = |(row, input): (&Vec<f64>, &Vec<f64>)| {
             let middle = add(input, &part(Role::Output, row));
@@ -556,7 +564,8 @@ fn gates_and_clamps_follow_the_formulas_on_two_nodes() {
         for clamp in [Clamp::Logits, Clamp::Exponentials] {
             let base = network(6, 2, true);
             let channels = Channels::new(6, 2);
-            let network = Network { channels, layers: 1, norm: Norm::None, reads: Reads::Nodes, gate, clamp, ..base };
+            let network =
+                Network { channels, layers: 1, norm: Norm::None, reads: HeadInput::Nodes, gate, clamp, ..base };
             let mut engine = engine(&network);
             // Logits far beyond what either clamp lets through, for some edges and heads.
             set(&mut engine, Role::Query(0), |_, v| 60.0 * v);

@@ -2,8 +2,9 @@
 
 mod support;
 
-use graph_transformer_nn::cpu::{Edges, Engine, Isa};
-use graph_transformer_nn::{Input, Loss, Network, Norm, Readout, Reads, Real, Stream};
+use graph_transformer_nn::AttentionScope;
+use graph_transformer_nn::cpu::{Engine, Isa};
+use graph_transformer_nn::{HeadInput, Input, Loss, Network, Norm, Readout, Real, Stream};
 use gt_graph::GraphBatch;
 use gt_testing::{Resource, skip};
 use support::{Rng, Shape, WIDTHS, assert_close, batch, fill, mixed, network, random_graphs};
@@ -39,10 +40,10 @@ fn filled<T: Real>(network: &Network, isa: Isa) -> Engine<T> {
 
 /// Inference in single precision on every instruction set against double precision.
 fn agree(what: &str, network: &Network, batch: &GraphBatch) {
-    let expected = filled::<f64>(network, Isa::Portable).predict(batch, Edges::Sparse);
+    let expected = filled::<f64>(network, Isa::Portable).predict(batch, AttentionScope::Sparse);
     assert!(expected.iter().all(|v| v.is_finite()), "{what}");
     for isa in isas() {
-        let found = filled::<f32>(network, isa).predict(batch, Edges::Sparse);
+        let found = filled::<f32>(network, isa).predict(batch, AttentionScope::Sparse);
         assert_close(&format!("{what}, {}", isa.name()), &found, &expected, TOLERANCE);
     }
 }
@@ -50,7 +51,7 @@ fn agree(what: &str, network: &Network, batch: &GraphBatch) {
 fn on_nodes(width: usize, heads: usize, edge_stream: bool) -> Network {
     // With a single channel, normalising it over itself would leave only β.
     let norm = if width > 1 && heads % 2 == 1 { Norm::Layer } else { Norm::Batch };
-    Network { norm, reads: Reads::Nodes, ..network(width, heads, edge_stream) }
+    Network { norm, reads: HeadInput::Nodes, ..network(width, heads, edge_stream) }
 }
 
 fn gradients<T: Real>(engine: &Engine<T>) -> Vec<T> {
@@ -73,7 +74,7 @@ fn instruction_sets_agree_for_every_width_and_number_of_heads() {
                 let what = format!("{width}/{heads}, edge stream {edge_stream}, {name}");
                 let on_nodes = on_nodes(width, heads, edge_stream);
                 agree(&what, &on_nodes, &batch(&on_nodes, graphs, Loss::Mse, 0.0, 97));
-                let on_graphs = Network { reads: Reads::Graphs(Readout::Mean), ..on_nodes };
+                let on_graphs = Network { reads: HeadInput::Graphs(Readout::Mean), ..on_nodes };
                 agree(&what, &on_graphs, &batch(&on_graphs, graphs, Loss::Mse, 0.0, 97));
             }
         }
@@ -100,11 +101,11 @@ fn instruction_sets_agree_on_losses_and_gradients() {
             let network = Network { layers: 1, ..on_nodes(width, heads, edge_stream) };
             let batch = batch(&network, &random_graphs(103, 20, 5, 30), Loss::Mse, 0.1, 107);
             let mut exact = filled::<f64>(&network, Isa::Portable);
-            let loss = exact.train(&batch, Edges::Sparse, Loss::Mse, batch.target().unwrap());
+            let loss = exact.train(&batch, AttentionScope::Sparse, Loss::Mse, batch.target().unwrap());
             for isa in isas() {
                 let what = format!("{width}/{heads}, edge stream {edge_stream}, {}", isa.name());
                 let mut engine = filled::<f32>(&network, isa);
-                let found = engine.train(&batch, Edges::Sparse, Loss::Mse, batch.target().unwrap());
+                let found = engine.train(&batch, AttentionScope::Sparse, Loss::Mse, batch.target().unwrap());
                 assert_close(&what, &[found], &[loss], TOLERANCE);
                 assert_close(&what, &engine.outputs(), &exact.outputs(), TOLERANCE);
                 // A ReLU whose input is within rounding of 0 may fall on either side; then a single row differs.
@@ -131,10 +132,14 @@ fn computed_pairs_equal_stored_pairs() {
                 let (mut stored, mut computed) =
                     (filled::<f64>(&network, Isa::Portable), filled(&network, Isa::Portable));
                 let what = format!("{width}/{heads}, edge stream {edge_stream}, constant {constant}");
-                assert_eq!(stored.predict(&batch, Edges::Sparse), computed.predict(&batch, Edges::Full), "{what}");
+                assert_eq!(
+                    stored.predict(&batch, AttentionScope::Sparse),
+                    computed.predict(&batch, AttentionScope::Full),
+                    "{what}"
+                );
                 let target = batch.target().unwrap();
-                let a = stored.train(&batch, Edges::Sparse, Loss::Mse, target);
-                let b = computed.train(&batch, Edges::Full, Loss::Mse, target);
+                let a = stored.train(&batch, AttentionScope::Sparse, Loss::Mse, target);
+                let b = computed.train(&batch, AttentionScope::Full, Loss::Mse, target);
                 assert_close(&what, &[b], &[a], 1e-12);
                 assert_close(&what, &gradients::<f64>(&computed), &gradients(&stored), 1e-10);
             }
@@ -164,7 +169,7 @@ fn batches_of_other_sizes_leave_no_trace() {
     for isa in isas() {
         for norm in [Norm::Batch, Norm::Layer, Norm::None] {
             for (edge_stream, reads) in
-                [(true, Reads::Graphs(Readout::Mean)), (false, Reads::Nodes), (true, Reads::Nodes)]
+                [(true, HeadInput::Graphs(Readout::Mean)), (false, HeadInput::Nodes), (true, HeadInput::Nodes)]
             {
                 let network = Network { norm, reads, ..network(12, 3, edge_stream) };
                 let make = |graphs: &[Shape]| batch(&network, graphs, Loss::Mse, 0.0, 113);
@@ -173,17 +178,21 @@ fn batches_of_other_sizes_leave_no_trace() {
                 let mut used = filled::<f32>(&network, isa);
                 for (number, other) in others.iter().enumerate() {
                     let what = format!("{}, {norm:?}, {edge_stream}, {reads:?}, batch {number}", isa.name());
-                    used.train(&large, Edges::Sparse, Loss::Mse, large.target().unwrap());
+                    used.train(&large, AttentionScope::Sparse, Loss::Mse, large.target().unwrap());
                     let mut new = fresh(&used, isa);
-                    let expected = new.predict(other, Edges::Sparse);
-                    assert_eq!(used.clone().predict(other, Edges::Sparse), expected, "{what}: a clone");
-                    assert_eq!(used.predict(other, Edges::Sparse), expected, "{what}: after training");
-                    assert_eq!(used.predict(other, Edges::Full), new.predict(other, Edges::Full), "{what}: all pairs");
-                    used.train(&large, Edges::Sparse, Loss::Mse, large.target().unwrap());
+                    let expected = new.predict(other, AttentionScope::Sparse);
+                    assert_eq!(used.clone().predict(other, AttentionScope::Sparse), expected, "{what}: a clone");
+                    assert_eq!(used.predict(other, AttentionScope::Sparse), expected, "{what}: after training");
+                    assert_eq!(
+                        used.predict(other, AttentionScope::Full),
+                        new.predict(other, AttentionScope::Full),
+                        "{what}: all pairs"
+                    );
+                    used.train(&large, AttentionScope::Sparse, Loss::Mse, large.target().unwrap());
                     let mut new = fresh(&used, isa);
                     let target = other.target().unwrap();
-                    let loss = new.train(other, Edges::Sparse, Loss::Mse, target);
-                    assert_eq!(used.train(other, Edges::Sparse, Loss::Mse, target), loss, "{what}: loss");
+                    let loss = new.train(other, AttentionScope::Sparse, Loss::Mse, target);
+                    assert_eq!(used.train(other, AttentionScope::Sparse, Loss::Mse, target), loss, "{what}: loss");
                     assert_eq!(gradients(&used), gradients(&new), "{what}: gradients");
                 }
             }
@@ -198,12 +207,12 @@ fn prediction_neither_depends_on_neighbours_in_the_batch_nor_moves_statistics() 
     let all = batch(&network, &graphs, Loss::Mse, 0.0, 139);
     let mut engine = filled::<f64>(&network, Isa::Portable);
     let before = engine.running(0, Stream::Node, 1);
-    let together = engine.predict(&all, Edges::Sparse);
+    let together = engine.predict(&all, AttentionScope::Sparse);
     let store = all.split();
     let mut one = GraphBatch::new();
     for graph in 0..store.len() {
         one.assemble(&store, &[graph]).unwrap();
-        let alone = engine.predict(&one, Edges::Sparse);
+        let alone = engine.predict(&one, AttentionScope::Sparse);
         assert_close(&format!("graph {graph}"), &alone, &together[2 * graph..2 * graph + 2], 1e-12);
     }
     assert_eq!(engine.running(0, Stream::Node, 1), before);

@@ -2,15 +2,16 @@
 
 mod support;
 
+use graph_transformer_nn::AttentionScope;
 use graph_transformer_nn::Loss;
-use graph_transformer_nn::cpu::{Adam, Edges, Engine, Isa};
+use graph_transformer_nn::cpu::{Adam, Engine, Isa};
 use graph_transformer_nn::{Network, Norm, Stream};
 use support::{Shape, batch, fill, network, random_graphs};
 
 const STEPS: usize = 20;
 
 /// Losses, norms, parameters and running statistics after some steps, as bits.
-fn train(threads: usize, network: &Network, graphs: &[Vec<Shape>], edges: Edges) -> Vec<u64> {
+fn train(threads: usize, network: &Network, graphs: &[Vec<Shape>], edges: AttentionScope) -> Vec<u64> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     pool.install(|| {
         let mut engine = Engine::<f32>::new(network.clone(), Isa::detect());
@@ -34,7 +35,7 @@ fn train(threads: usize, network: &Network, graphs: &[Vec<Shape>], edges: Edges)
     })
 }
 
-fn same_on_any_number_of_threads(network: &Network, graphs: &[Vec<Shape>], edges: Edges) {
+fn same_on_any_number_of_threads(network: &Network, graphs: &[Vec<Shape>], edges: AttentionScope) {
     let one = train(1, network, graphs, edges);
     for threads in [2, 3, 8] {
         let many = train(threads, network, graphs, edges);
@@ -50,26 +51,26 @@ fn graphs(of: [usize; 3], least: usize, most: usize) -> Vec<Vec<Shape>> {
 
 #[test]
 fn sparse_training_has_the_same_bits_on_any_number_of_threads() {
-    same_on_any_number_of_threads(&network(40, 4, false), &graphs([300, 40, 170], 10, 40), Edges::Sparse);
+    same_on_any_number_of_threads(&network(40, 4, false), &graphs([300, 40, 170], 10, 40), AttentionScope::Sparse);
 }
 
 #[test]
 fn sparse_training_with_edge_stream_has_the_same_bits_on_any_number_of_threads() {
-    same_on_any_number_of_threads(&network(40, 4, true), &graphs([300, 40, 170], 10, 40), Edges::Sparse);
+    same_on_any_number_of_threads(&network(40, 4, true), &graphs([300, 40, 170], 10, 40), AttentionScope::Sparse);
 }
 
 #[test]
 fn full_training_has_the_same_bits_on_any_number_of_threads() {
-    same_on_any_number_of_threads(&network(16, 2, false), &graphs([200, 30, 110], 10, 40), Edges::Full);
+    same_on_any_number_of_threads(&network(16, 2, false), &graphs([200, 30, 110], 10, 40), AttentionScope::Full);
 }
 
 #[test]
 fn full_training_with_edge_stream_has_the_same_bits_on_any_number_of_threads() {
-    same_on_any_number_of_threads(&network(16, 2, true), &graphs([40, 10, 25], 10, 20), Edges::Full);
+    same_on_any_number_of_threads(&network(16, 2, true), &graphs([40, 10, 25], 10, 20), AttentionScope::Full);
 }
 
 #[test]
 fn training_with_layer_norm_has_the_same_bits_on_any_number_of_threads() {
     let network = Network { norm: Norm::Layer, ..network(12, 3, true) };
-    same_on_any_number_of_threads(&network, &graphs([150, 20, 60], 10, 40), Edges::Sparse);
+    same_on_any_number_of_threads(&network, &graphs([150, 20, 60], 10, 40), AttentionScope::Sparse);
 }

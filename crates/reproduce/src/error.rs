@@ -61,7 +61,7 @@ pub enum ReproduceError {
         /// The file, or the name of the drawn set.
         data: String,
         /// Why.
-        cause: TrainError,
+        cause: Box<TrainError>,
     },
     /// The data of a run lacks a split, so its record would be incomplete.
     #[error("its data has no split `{0}`")]

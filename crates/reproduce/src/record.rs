@@ -7,8 +7,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use gt_train::metrics::Forms;
 use gt_graph::Split;
+use gt_train::metrics::Forms;
 use gt_train::{Best, EpochRecord, Machine, Outcome, Scores, Stop};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -77,7 +77,7 @@ impl SharedData {
         }
         let cache = self.source.encodings.join(&used.name);
         let data = Prepared::for_training(dataset, config, Some(&cache))
-            .map_err(|cause| ReproduceError::Task { data: origin, cause })?;
+            .map_err(|cause| ReproduceError::Task { data: origin, cause: Box::new(cause) })?;
         let prepared = Arc::new(PreparedData { data, used, resident: Mutex::default() });
         all.insert(key, Arc::downgrade(&prepared));
         Ok(prepared)

@@ -128,7 +128,9 @@ pub enum DataProblem {
     #[error("its split `{}` has no edges between different nodes", .0.name())]
     NoLinks(Split),
     /// What is split is not what has targets.
-    #[error("its split divides {divided}s, its targets belong to {targets}s; `gt data split --level` makes another one")]
+    #[error(
+        "its split divides {divided}s, its targets belong to {targets}s; `gt data split --level` makes another one"
+    )]
     SplitLevel {
         /// What is split.
         divided: Level,

@@ -1,12 +1,13 @@
 //! Whether a training can fit into this machine: where it cannot, the system would end the program silently.
 
+use gt_nn::AttentionScope;
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
 use gt_data::Info;
 use gt_graph::{FullView, Split};
 use gt_nn::Network;
-use gt_nn::cpu::{Edges, least_training_bytes};
+use gt_nn::cpu::least_training_bytes;
 
 use crate::prepared::Prepared;
 
@@ -59,8 +60,8 @@ impl Prepared {
             let graph = self.graphs.graph(graph);
             let nodes = graph.num_nodes();
             match self.scope {
-                Edges::Sparse => (nodes, graph.num_edges()),
-                Edges::Full => (nodes, FullView::count(nodes)),
+                AttentionScope::Sparse => (nodes, graph.num_edges()),
+                AttentionScope::Full => (nodes, FullView::count(nodes)),
             }
         };
         let largest = self.graphs_of(Split::Train).into_iter().map(size).max_by_key(|(_, edges)| *edges);

@@ -284,7 +284,8 @@ impl Answer {
                 let name = &names[0];
                 records.integers(name, places.iter().map(|place| place.map(|row| self.values.class(row))));
                 for class in 0..self.values.width {
-                    let probability = |place: &Option<usize>| place.map_or(f32::NAN, |row| self.values.probability(row, class));
+                    let probability =
+                        |place: &Option<usize>| place.map_or(f32::NAN, |row| self.values.probability(row, class));
                     records.reals(&format!("{name}_p{class}"), places.iter().map(probability));
                 }
             }
@@ -319,7 +320,7 @@ pub struct QueryGraphs {
 }
 
 impl QueryGraphs {
-    /// Reads a file for a model, and adds the encoding that the model reads.
+    /// HeadInput a file for a model, and adds the encoding that the model reads.
     ///
     /// # Errors
     /// If the file as a whole cannot be read for the model.

@@ -1,14 +1,16 @@
 //! A data set, made ready for a network: columns checked, splits chosen, encodings computed, targets scaled.
 
+use gt_nn::AttentionScope;
 use std::borrow::Cow;
 use std::path::Path;
 
 use gt_data::{Dataset, PartInfo, Parts, SplitBy, SplitPlan, Splits, make_split, usual_level};
-use gt_graph::{GraphBatch, GraphError, GraphStore, Level, MISSING_CLASS, Schema, Split, TargetKind, TargetRows, TargetSchema};
+use gt_graph::{
+    GraphBatch, GraphError, GraphStore, Level, MISSING_CLASS, Schema, Split, TargetKind, TargetRows, TargetSchema,
+};
 use gt_models::config::TaskName;
-use gt_models::{Config, Model, scope_of};
+use gt_models::{Config, Model};
 use gt_nn::backend::{DataSource, Labels, PassPlan, PreparedBatch, labels_by_batches};
-use gt_nn::cpu::Edges;
 use gt_nn::{Loss, Network, Weights};
 use sha2::{Digest, Sha256};
 
@@ -32,7 +34,7 @@ pub struct Prepared {
     /// What is reported.
     pub metric: Metric,
     /// Which edges attention follows.
-    pub scope: Edges,
+    pub scope: AttentionScope,
     /// The graphs, with their encodings.
     pub graphs: GraphStore,
     /// Mean and deviation of each target in the training split; empty where targets stay as they are.
@@ -97,7 +99,18 @@ impl Prepared {
         decided.links.directed = links.as_ref().map(Links::directed).or(config.links.directed);
         let network = decided.network(&schema)?;
         let (metric, scaling, fingerprint) = (Metric::of(loss), Vec::new(), String::new());
-        Ok(Self { schema, network, loss, metric, scope: scope_of(config), graphs, scaling, links, splits, fingerprint })
+        Ok(Self {
+            schema,
+            network,
+            loss,
+            metric,
+            scope: config.model.graph,
+            graphs,
+            scaling,
+            links,
+            splits,
+            fingerprint,
+        })
     }
 
     /// A model of these weights, for this data.
@@ -275,7 +288,7 @@ impl DataSource for Prepared {
         &self.graphs
     }
 
-    fn scope(&self) -> Edges {
+    fn scope(&self) -> AttentionScope {
         self.scope
     }
 

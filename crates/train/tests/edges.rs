@@ -9,7 +9,7 @@ use gt_graph::{
     FeatureLayout, FeatureRows, GraphParts, GraphStore, Layout, Level, Split, TargetKind, TargetLayout, TargetRows,
 };
 use gt_models::Config;
-use gt_nn::Reads;
+use gt_nn::HeadInput;
 use support::{last_model, prepare, sit};
 
 /// Random undirected graphs of nodes of four kinds. The class of an edge is whether its ends are of one kind, its number the sum of their kinds; both
@@ -83,12 +83,12 @@ fn test_metric(dataset: &Dataset, config: &Config) -> f64 {
 fn edges_of_new_graphs_are_classified_from_their_ends_and_from_their_stream() {
     let plain = graphs(60, 12, TargetKind::Class, false);
     let featured = graphs(60, 12, TargetKind::Class, true);
-    let cases: [(&Dataset, &[&str], Reads); 5] = [
-        (&plain, &[], Reads::Pairs),
-        (&plain, &["model.norm=layer", "model.graph=full"], Reads::Pairs),
-        (&plain, &["model.edges=true"], Reads::Edges),
-        (&featured, &[], Reads::Edges),
-        (&featured, &["model.pairs=ends", "model.variant=paper"], Reads::Pairs),
+    let cases: [(&Dataset, &[&str], HeadInput); 5] = [
+        (&plain, &[], HeadInput::Pairs),
+        (&plain, &["model.norm=layer", "model.graph=full"], HeadInput::Pairs),
+        (&plain, &["model.edges=true"], HeadInput::Edges),
+        (&featured, &[], HeadInput::Edges),
+        (&featured, &["model.pairs=ends", "model.variant=paper"], HeadInput::Pairs),
     ];
     for (dataset, settings, reads) in cases {
         let config = config(&[settings, &["train.batch=8", "train.epochs=30"]].concat());

@@ -176,13 +176,7 @@ impl Arguments {
         }
     }
 
-    fn draw(
-        &self,
-        model: &Model,
-        graph: GraphRef<'_>,
-        attention: &GraphAttention,
-        chosen: &Chosen,
-    ) -> Result<String> {
+    fn draw(&self, model: &Model, graph: GraphRef<'_>, attention: &GraphAttention, chosen: &Chosen) -> Result<String> {
         let nodes = attention.nodes;
         ensure!(
             nodes <= MOST_NODES,

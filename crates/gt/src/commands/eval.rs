@@ -99,8 +99,12 @@ impl Arguments {
             });
         }
         let mut text = format!("{} of {graphs} graphs\n", split.name());
-        text +=
-            &format!("{:18} {:.6} (paper form {:.6})\n", prepared.metric.name(), scores.metric.exact, scores.metric.paper);
+        text += &format!(
+            "{:18} {:.6} (paper form {:.6})\n",
+            prepared.metric.name(),
+            scores.metric.exact,
+            scores.metric.paper
+        );
         text += &format!("{:18} {:.6} (paper form {:.6})\n", "loss", scores.loss.exact, scores.loss.paper);
         scores.others.iter().for_each(|(name, value)| text += &format!("{name:18} {value:.6}\n"));
         console::print(&text)

@@ -54,8 +54,7 @@ impl Arguments {
             LevelName::Graph => Level::Graph,
             LevelName::Node => Level::Node,
         };
-        let schema_for =
-            |kind| schema_of_checkpoint(&state, level, kind).map_err(|e| in_checkpoint(e.to_string()));
+        let schema_for = |kind| schema_of_checkpoint(&state, level, kind).map_err(|e| in_checkpoint(e.to_string()));
         let schema = match self.target {
             Some(TargetName::Float) => schema_for(TargetKind::Float)?,
             Some(TargetName::Class) => schema_for(TargetKind::Class)?,

@@ -72,12 +72,9 @@ impl Arguments {
     /// Stops at a row without a score, if the user wants that.
     fn check_pairs(&self, file: &Path, unusable: &BTreeMap<usize, String>) -> Result<(), TrainError> {
         match unusable.first_key_value() {
-            Some((row, reason)) if self.query.on_error() == OnError::Stop => Err(TrainError::Unusable {
-                path: file.into(),
-                what: "row",
-                number: *row,
-                reason: reason.clone(),
-            }),
+            Some((row, reason)) if self.query.on_error() == OnError::Stop => {
+                Err(TrainError::Unusable { path: file.into(), what: "row", number: *row, reason: reason.clone() })
+            }
             _ => Ok(()),
         }
     }

@@ -100,11 +100,15 @@ impl QueryArgs {
     }
 
     /// Computes what `query_on` names on the chosen device, and writes it.
-    pub fn run(&self, device: &DeviceArgs, what: &str, query_on: impl Fn(&gt_nn::backend::Device) -> Query) -> Result<()> {
+    pub fn run(
+        &self,
+        device: &DeviceArgs,
+        what: &str,
+        query_on: impl Fn(&gt_nn::backend::Device) -> Query,
+    ) -> Result<()> {
         let model = self.open()?;
-        let report = device.compute(|device| {
-            query(&model, &self.data, &self.out, &query_on(device), self.on_error(), self.shard.0)
-        })?;
+        let report = device
+            .compute(|device| query(&model, &self.data, &self.out, &query_on(device), self.on_error(), self.shard.0))?;
         self.print("graph", what, &report)
     }
 

@@ -9,9 +9,7 @@ use clap::Args;
 use gt_graph::{Split, TargetKind};
 use gt_models::{Config, PublishedSet};
 use gt_reproduce::mean_and_deviation;
-use gt_train::{
-    Observer, Outcome, Prepared, Purpose, Report, Resident, RunDirectory, Scores, Stop, Trainer,
-};
+use gt_train::{Observer, Outcome, Prepared, Purpose, Report, Resident, RunDirectory, Scores, Stop, Trainer};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -75,7 +73,8 @@ impl Arguments {
         let config = &runs[0].config;
         let ConfiguredData { dataset, file } = ConfiguredData::load(config)?;
         let has_targets = dataset.schema().target.is_some();
-        let data = Prepared::for_training(dataset, config, file.as_deref()).map_err(|e| name_error(file.as_deref(), e))?;
+        let data =
+            Prepared::for_training(dataset, config, file.as_deref()).map_err(|e| name_error(file.as_deref(), e))?;
         print_data_notes(&data, config, data.links.is_some() && has_targets);
         let interrupt = interrupt();
         let resident = self.place(&data)?;
@@ -115,7 +114,9 @@ impl Arguments {
         let label = (!self.seeds.is_empty()).then(|| format!("seed {}: ", config.train.seed));
         let mut progress = Progress::new(name, config, data, label, self.parallel);
         let on_gpu = match resident.is_gpu() {
-            true => self.device.or_cpu(resident.backend(data, config, Purpose::Training), |note| progress.note(note))?,
+            true => {
+                self.device.or_cpu(resident.backend(data, config, Purpose::Training), |note| progress.note(note))?
+            }
             false => None,
         };
         data.ensure_memory(on_gpu.is_some())?;
@@ -235,7 +236,8 @@ impl Arguments {
                 continue;
             }
             let [paper, exact] = [&paper, &exact].map(|values| mean_and_deviation(values));
-            text += &format!("{:8} {:10.4} ± {:.4} {:10.4} ± {:.4}\n", split.name(), paper.0, paper.1, exact.0, exact.1);
+            text +=
+                &format!("{:8} {:10.4} ± {:.4} {:10.4} ± {:.4}\n", split.name(), paper.0, paper.1, exact.0, exact.1);
             let form = |(mean, sd): (f64, f64)| serde_json::json!({"mean": mean, "sd": sd});
             scores.insert(split.name().to_owned(), serde_json::json!({"paper": form(paper), "exact": form(exact)}));
         }

@@ -1,11 +1,12 @@
 //! From a configuration and the columns of the data to a network and its loss.
 
+use gt_nn::AttentionScope;
 use std::borrow::Cow;
 
 use gt_graph::{FeatureSchema, Level, Schema, TargetKind, TargetSchema};
-use gt_nn::{Channels, Input, Loss, Network, Reads};
+use gt_nn::{Channels, HeadInput, Input, Loss, Network};
 
-use super::{Config, ConfigError, Encoding, Graph, LinksConfig, LossName, ModelConfig, Pairs, TaskName};
+use super::{Config, ConfigError, EdgeHead, Encoding, LinksConfig, LossName, ModelConfig, TaskName};
 
 /// The input that embeds some columns; without any, the constant 1 through a linear layer, as published.
 fn input(columns: &FeatureSchema, bias: bool) -> Input {
@@ -31,7 +32,8 @@ impl Config {
             (TaskName::Links, _) => Ok(Cow::Owned(TargetSchema::link())),
             (TaskName::Targets, Some(target)) => Ok(Cow::Borrowed(target)),
             (TaskName::Targets, None) => Err(ConfigError::new(vec![
-                "the data has no targets to learn; targets stand under `y`, and data.task = \"links\" needs none".into(),
+                "the data has no targets to learn; targets stand under `y`, and data.task = \"links\" needs none"
+                    .into(),
             ])),
         }
     }
@@ -51,9 +53,9 @@ impl Config {
         if self.data.task == TaskName::Links {
             // A pair of nodes has no edge stream of its own.
             network.reads = match self.model.pairs {
-                Pairs::Auto if self.links.directed != Some(true) => Reads::Products,
-                Pairs::Product => Reads::Products,
-                Pairs::Auto | Pairs::Ends => Reads::Pairs,
+                EdgeHead::Auto if self.links.directed != Some(true) => HeadInput::Products,
+                EdgeHead::Product => HeadInput::Products,
+                EdgeHead::Auto | EdgeHead::Ends => HeadInput::Pairs,
             };
         }
         Ok(network)
@@ -82,9 +84,7 @@ impl Config {
             (LossName::Bce, _) => (Loss::Bce, labels),
             (LossName::Auto, _) if !one_class => (Loss::Bce, labels),
             // Weights are those of a batch, which may well hold graphs of one class only.
-            (LossName::Auto, _) if level == Level::Graph => {
-                (Loss::CrossEntropy { weighted: false }, one_class)
-            }
+            (LossName::Auto, _) if level == Level::Graph => (Loss::CrossEntropy { weighted: false }, one_class),
             (LossName::Auto | LossName::WeightedCrossEntropy, _) => (Loss::CrossEntropy { weighted: true }, one_class),
             (LossName::CrossEntropy, _) => (Loss::CrossEntropy { weighted: false }, one_class),
         };
@@ -123,13 +123,13 @@ fn network(model: &ModelConfig, schema: &Schema, level: Level, outputs: usize) -
         Encoding::RandomWalk => node.random_walk = model.encoding_size,
         Encoding::Wl => node.roles = Some(model.roles),
     }
-    let own_edges = edge_stream && model.graph == Graph::Sparse && model.pairs == Pairs::Auto;
+    let own_edges = edge_stream && model.graph == AttentionScope::Sparse && model.pairs == EdgeHead::Auto;
     let reads = match level {
-        Level::Graph => Reads::Graphs(model.readout),
-        Level::Node => Reads::Nodes,
-        Level::Edge if own_edges => Reads::Edges,
-        Level::Edge if model.pairs == Pairs::Product => Reads::Products,
-        Level::Edge => Reads::Pairs,
+        Level::Graph => HeadInput::Graphs(model.readout),
+        Level::Node => HeadInput::Nodes,
+        Level::Edge if own_edges => HeadInput::Edges,
+        Level::Edge if model.pairs == EdgeHead::Product => HeadInput::Products,
+        Level::Edge => HeadInput::Pairs,
     };
     Network {
         kind: model.kind.layers(),

@@ -8,7 +8,7 @@ mod training;
 
 pub use keys::nearest;
 pub use links::LinksConfig;
-pub use model::{Encoding, Graph, Kind, ModelConfig, Pairs, Variant};
+pub use model::{EdgeHead, Encoding, Kind, ModelConfig, Variant};
 pub use training::{
     DataConfig, LossName, Optimizer, OptimizerConfig, Schedule, ScheduleConfig, SignFlip, TaskName, TrainConfig,
 };
@@ -80,7 +80,7 @@ impl Problems {
 }
 
 impl Config {
-    /// Reads and checks a configuration.
+    /// HeadInput and checks a configuration.
     ///
     /// # Errors
     /// If the text is no TOML, has keys that do not exist (the nearest one is named), or values that do not fit together.
@@ -128,7 +128,7 @@ impl Config {
         self.train.check(&mut problems);
         self.links.check(&mut problems);
         let directed = self.data.task == TaskName::Links && self.links.directed == Some(true);
-        problems.unless(!directed || self.model.pairs != Pairs::Product, "model.pairs", || {
+        problems.unless(!directed || self.model.pairs != EdgeHead::Product, "model.pairs", || {
             "a product does not tell directions apart, but links are directed; `ends` does".into()
         });
         problems.finish()

@@ -1,6 +1,6 @@
 //! `[model]`: the network.
 
-use gt_nn::{Clamp, Gate, Jump, LayerKind, Norm, Readout};
+use gt_nn::{AttentionScope, Clamp, Gate, Jump, LayerKind, Norm, Readout};
 use serde::{Deserialize, Serialize};
 
 use super::Problems;
@@ -68,17 +68,6 @@ pub enum Variant {
     Paper,
 }
 
-/// Which graph attention runs over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Graph {
-    /// The edges of the data.
-    #[default]
-    Sparse,
-    /// Every ordered pair of nodes.
-    Full,
-}
-
 /// The positional encoding that the input adds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -97,7 +86,7 @@ pub enum Encoding {
 /// What predictions for edges are made from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Pairs {
+pub enum EdgeHead {
     /// The edges' own stream where there is one and it has the data's edges, else their end nodes. For links: the product, or, if they are directed, the end nodes.
     #[default]
     Auto,
@@ -128,7 +117,7 @@ pub struct ModelConfig {
     /// Whether each half layer adds its input.
     pub residual: bool,
     /// Which graph attention runs over: `sparse` or `full`.
-    pub graph: Graph,
+    pub graph: AttentionScope,
     /// Whether edges carry a stream of their own: `true`, `false`, or left out, which is: if the data has edge features. `gatedgcn` always has one, `gcn` and `gat` never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub edges: Option<bool>,
@@ -145,7 +134,7 @@ pub struct ModelConfig {
     #[serde(with = "JumpName")]
     pub jump: Jump,
     /// What predictions for edges are made from: `auto`, `ends` or `product`.
-    pub pairs: Pairs,
+    pub pairs: EdgeHead,
     /// Share of attended and hidden values dropped in training; with another `kind` than `transformer`, of each layer's outputs.
     pub dropout: f64,
     /// Share of the nodes' embedded features dropped in training.
@@ -177,14 +166,14 @@ impl Default for ModelConfig {
             heads: 8,
             norm: Norm::Batch,
             residual: true,
-            graph: Graph::Sparse,
+            graph: AttentionScope::Sparse,
             edges: None,
             encoding: Encoding::None,
             encoding_size: 8,
             roles: 100,
             readout: Readout::Mean,
             jump: Jump::Last,
-            pairs: Pairs::Auto,
+            pairs: EdgeHead::Auto,
             dropout: 0.0,
             input_dropout: 0.0,
             head: None,

@@ -1,7 +1,8 @@
 //! The weight of every edge of a graph in the attention of a model.
 
 use gt_graph::{GraphBatch, GraphStore};
-use gt_nn::cpu::{Edges, Engine, Isa};
+use gt_nn::AttentionScope;
+use gt_nn::cpu::{Engine, Isa};
 
 use super::{Model, ModelError};
 use crate::encodings::{add_encodings, has_encoding};
@@ -60,7 +61,7 @@ impl Model {
         let found = engine.attention(&batch, self.scope());
         let ends = |at: usize| (found.source[at] as usize, found.target[at] as usize);
         let mut order: Vec<usize> = (0..found.source.len()).collect();
-        if self.scope() == Edges::Sparse {
+        if self.scope() == AttentionScope::Sparse {
             order.sort_by_key(|&edge| batch.in_to_list()[edge]);
         }
         let listed = |(weights, &heads): (&Vec<f32>, &usize)| -> Vec<f32> {

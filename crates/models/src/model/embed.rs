@@ -38,7 +38,12 @@ impl Model {
                 _ => {
                     for position in 0..batch.num_graphs() {
                         let own = batch.nodes_of(position);
-                        read_out(self.config.model.readout, width, &nodes[own.start * width..own.end * width], &mut values);
+                        read_out(
+                            self.config.model.readout,
+                            width,
+                            &nodes[own.start * width..own.end * width],
+                            &mut values,
+                        );
                     }
                 }
             }

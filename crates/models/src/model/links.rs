@@ -1,12 +1,13 @@
 //! How likely a model of links finds pairs of nodes to be joined.
 
 use gt_graph::{GraphError, GraphRef, GraphStore, Level, Split};
+use gt_nn::AttentionScope;
 use gt_nn::backend::{Cpu, DataSource, Labels, PairQueries, PassPlan, PreparedBatch, run};
-use gt_nn::cpu::{Edges, Isa};
+use gt_nn::cpu::Isa;
 
 use super::{Model, ModelError, Predictions};
 use crate::Config;
-use crate::config::{Pairs, TaskName};
+use crate::config::{EdgeHead, TaskName};
 
 /// Pairs of nodes of one graph.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,7 +21,7 @@ pub struct PairGroup {
 /// Groups of pairs; each is a batch of its own.
 struct PairSource<'a> {
     graphs: &'a GraphStore,
-    scope: Edges,
+    scope: AttentionScope,
     both_orders: bool,
     groups: &'a [PairGroup],
 }
@@ -30,7 +31,7 @@ impl DataSource for PairSource<'_> {
         self.graphs
     }
 
-    fn scope(&self) -> Edges {
+    fn scope(&self) -> AttentionScope {
         self.scope
     }
 
@@ -87,7 +88,7 @@ impl Model {
 
 /// Whether pairs must be scored in both orders, so that scores are symmetric where links are.
 pub fn scores_both_orders(config: &Config, directed: bool) -> bool {
-    !directed && config.model.pairs == Pairs::Ends
+    !directed && config.model.pairs == EdgeHead::Ends
 }
 
 /// Whether some edge has no reverse.

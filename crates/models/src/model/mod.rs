@@ -7,10 +7,10 @@ mod file;
 mod links;
 mod predict;
 
+use gt_nn::AttentionScope;
 use std::borrow::Cow;
 
 use gt_graph::{GraphStore, Level, Schema, TargetSchema};
-use gt_nn::cpu::Edges;
 use gt_nn::{Loss, Network, Weights};
 
 pub use attention::GraphAttention;
@@ -19,7 +19,6 @@ pub use file::ModelFileError;
 pub use links::{PairGroup, is_directed, scores_both_orders};
 pub use predict::{Predictions, largest, sigmoid, unscale};
 
-use crate::config::Graph;
 use crate::torch::{StateDict, Values};
 use crate::weights::{NamedTensor, weights_from};
 use crate::{Config, ConfigError, WeightsError, initial_weights};
@@ -106,13 +105,13 @@ impl Model {
     }
 
     /// Which edges its layers follow.
-    pub fn scope(&self) -> Edges {
-        scope_of(&self.config)
+    pub fn scope(&self) -> AttentionScope {
+        self.config.model.graph
     }
 
     /// Whether features of edges reach its layers.
     pub fn reads_edges(&self) -> bool {
-        self.config.model.graph == Graph::Sparse && self.config.model.edges != Some(false)
+        self.config.model.graph == AttentionScope::Sparse && self.config.model.edges != Some(false)
     }
 
     /// Checks that graphs have the model's columns, and no value beyond its vocabularies.
@@ -138,13 +137,5 @@ impl Model {
             }
         }
         Ok(())
-    }
-}
-
-/// Which edges the layers of a configuration follow.
-pub fn scope_of(config: &Config) -> Edges {
-    match config.model.graph {
-        Graph::Sparse => Edges::Sparse,
-        Graph::Full => Edges::Full,
     }
 }

@@ -12,7 +12,7 @@ use gt_graph::{
     FeatureLayout, FeatureRows, GraphBatch, GraphParts, GraphStore, Layout, Level, TargetKind, TargetLayout, TargetRows,
 };
 use gt_nn::cpu::{Engine, Isa};
-use gt_nn::{Channels, Input, LayerKind, Loss, Network, Norm, Readout, Reads, Real, Weights};
+use gt_nn::{Channels, HeadInput, Input, LayerKind, Loss, Network, Norm, Readout, Real, Weights};
 use gt_testing::{Resource, skip};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
@@ -92,7 +92,7 @@ impl Fixture {
                 constant: edge_types == 0,
                 ..Default::default()
             },
-            reads: if self.graph_task() { Reads::Graphs(Readout::Mean) } else { Reads::Nodes },
+            reads: if self.graph_task() { HeadInput::Graphs(Readout::Mean) } else { HeadInput::Nodes },
             head: vec![d / 2, d / 4, self.int("n_out")],
             ..Network::new(Channels::new(d, self.int("heads")), self.int("n_layers"))
         }

@@ -222,7 +222,8 @@ impl Backend for Cuda {
         let mut at = 0;
         let mut labels = Labels::Absent;
         let host = &self.data.labels(plan.split).host;
-        let columns = host.rows().map_or(0, |all| all.len() / self.data.row_offsets.last().copied().unwrap_or(0).max(1));
+        let columns =
+            host.rows().map_or(0, |all| all.len() / self.data.row_offsets.last().copied().unwrap_or(0).max(1));
         for (number, &loss) in (from..done).zip(&result.losses) {
             labels.clear();
             let mut rows = 0;

@@ -7,12 +7,12 @@
 //! use std::ops::ControlFlow;
 //!
 //! use graph_transformer_nn::backend::{Backend, Cpu, GraphSource, PassPlan};
-//! use graph_transformer_nn::cpu::{Edges, Isa};
-//! use graph_transformer_nn::{Channels, Loss, Network, Weights};
+//! use graph_transformer_nn::cpu::Isa;
+//! use graph_transformer_nn::{AttentionScope, Channels, Loss, Network, Weights};
 //! use gt_graph::{Graph, GraphParts, Split};
 //!
 //! let graph = Graph::new(GraphParts { num_nodes: 2, src: &[0, 1], dst: &[1, 0], ..Default::default() })?;
-//! let source = GraphSource::new(graph.as_store(), Edges::Sparse);
+//! let source = GraphSource::new(graph.as_store(), AttentionScope::Sparse);
 //! let weights = Weights::zeros(&Network::new(Channels::new(8, 2), 1));
 //! let mut cpu = Cpu::new(&source, &weights, Loss::L1, Isa::detect());
 //! cpu.begin(PassPlan::evaluation(Split::Test, vec![0], 1))?;

@@ -4,7 +4,8 @@ use gt_graph::{GraphBatch, GraphError, GraphStore, Split, TargetRows};
 
 use super::pairs::PairQueries;
 use super::pass::PassPlan;
-use crate::cpu::{Edges, Engine};
+use crate::AttentionScope;
+use crate::cpu::Engine;
 use crate::loss::Loss;
 
 /// Labels of some rows, on the scale of training. NaN and [`gt_graph::MISSING_CLASS`] are missing labels.
@@ -85,7 +86,7 @@ pub struct PreparedBatch {
 
 impl PreparedBatch {
     /// Forward and backward pass in training mode; returns the loss.
-    pub(super) fn train(&self, engine: &mut Engine<f32>, scope: Edges, loss: Loss) -> f64 {
+    pub(super) fn train(&self, engine: &mut Engine<f32>, scope: AttentionScope, loss: Loss) -> f64 {
         let labels = self.labels.rows().expect("batches of a training pass have labels");
         let Some(pairs) = &self.pairs else { return engine.train(&self.graphs, scope, loss, labels) };
         let labels = pairs.labels(labels);
@@ -93,7 +94,7 @@ impl PreparedBatch {
     }
 
     /// Outputs in inference.
-    pub(super) fn predict(&self, engine: &mut Engine<f32>, scope: Edges) -> Vec<f32> {
+    pub(super) fn predict(&self, engine: &mut Engine<f32>, scope: AttentionScope) -> Vec<f32> {
         match &self.pairs {
             Some(pairs) => pairs.merge(pairs.during(engine, |engine| engine.predict(&self.graphs, scope))),
             None => engine.predict(&self.graphs, scope),
@@ -115,7 +116,7 @@ pub trait DataSource: Sync {
     fn graphs(&self) -> &GraphStore;
 
     /// Which edges attention follows.
-    fn scope(&self) -> Edges;
+    fn scope(&self) -> AttentionScope;
 
     /// Labels of a split for all rows of the data set, edges of each graph sorted by target; those of
     /// other splits are missing. [`Labels::Absent`] where nothing is known of any row.
@@ -135,12 +136,12 @@ pub trait DataSource: Sync {
 #[derive(Clone, Copy, Debug)]
 pub struct GraphSource<'a> {
     graphs: &'a GraphStore,
-    scope: Edges,
+    scope: AttentionScope,
 }
 
 impl<'a> GraphSource<'a> {
     /// A source of these graphs.
-    pub fn new(graphs: &'a GraphStore, scope: Edges) -> Self {
+    pub fn new(graphs: &'a GraphStore, scope: AttentionScope) -> Self {
         Self { graphs, scope }
     }
 }
@@ -150,7 +151,7 @@ impl DataSource for GraphSource<'_> {
         self.graphs
     }
 
-    fn scope(&self) -> Edges {
+    fn scope(&self) -> AttentionScope {
         self.scope
     }
 

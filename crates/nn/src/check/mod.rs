@@ -97,8 +97,7 @@ fn compare(backend: &mut dyn Backend, precision: Precision, problem: &Problem) -
     let size = batches[0].len();
     for (number, ids) in batches.iter().enumerate() {
         let dropout_key = Problem::dropout_key(number);
-        let step =
-            TrainingPlan { adam: ADAM, dropout_key, accumulate: 1, skip_bad_steps: false, draws: (0, 0) };
+        let step = TrainingPlan { adam: ADAM, dropout_key, accumulate: 1, skip_bad_steps: false, draws: (0, 0) };
         let plan = PassPlan { training: Some(step), ..PassPlan::evaluation(Split::Train, ids.clone(), size) };
         let PassOutcome { outputs, .. } = run(backend, plan)?;
         batch.assemble(&store, ids).expect("small graphs fit a batch");

@@ -6,18 +6,19 @@ use gt_graph::{
     TargetRows,
 };
 
+use crate::AttentionScope;
 use crate::cpu::dropout::{GOLDEN, mix};
-use crate::cpu::{Edges, Engine, Isa};
+use crate::cpu::{Engine, Isa};
 use crate::cuda::Size;
-use crate::network::{Clamp, Gate, Input, Jump, LayerKind, Network, Norm, Readout, Reads};
-use crate::parameters::{Part, Role};
+use crate::network::{Clamp, Gate, HeadInput, Input, Jump, LayerKind, Network, Norm, Readout};
+use crate::parameters::{Role, WeightOrBias};
 use crate::{Channels, Loss, Real};
 
 /// A network, graphs for it, and what it is trained for.
 pub(super) struct Problem {
     pub(super) name: String,
     pub(super) network: Network,
-    pub(super) edges: Edges,
+    pub(super) edges: AttentionScope,
     pub(super) loss: Loss,
     /// Nodes and edges of each graph.
     sizes: Vec<(usize, usize)>,
@@ -37,7 +38,7 @@ const ASIDE: f32 = 3.0;
 /// The problems: the published models' shapes, then each option by itself.
 pub(super) fn all() -> Vec<Problem> {
     let zinc = |norm| Network { norm, ..network(64, 8, true, 1) };
-    let sbm = |norm| Network { norm, reads: Reads::Nodes, ..network(80, 8, false, 6) };
+    let sbm = |norm| Network { norm, reads: HeadInput::Nodes, ..network(80, 8, false, 6) };
     let small = network(16, 2, true, 2);
     let weighted = Loss::CrossEntropy { weighted: true };
     let molecules = vec![(23, 50), (1, 0), (30, 64), (3, 0), (17, 36), (9, 40), (37, 80), (24, 52)];
@@ -77,31 +78,36 @@ pub(super) fn all() -> Vec<Problem> {
         ),
         problem(
             "sum readout, layers side by side",
-            Network { reads: Reads::Graphs(Readout::Sum), jump: Jump::Concat, ..small.clone() },
+            Network { reads: HeadInput::Graphs(Readout::Sum), jump: Jump::Concat, ..small.clone() },
             Loss::Mse,
             &molecules,
         )
         .seeded(17),
         problem(
             "largest readout, layers added",
-            Network { reads: Reads::Graphs(Readout::Max), jump: Jump::Sum, ..small.clone() },
+            Network { reads: HeadInput::Graphs(Readout::Max), jump: Jump::Sum, ..small.clone() },
             Loss::Mse,
             &molecules,
         ),
         problem(
             "edges",
-            Network { reads: Reads::Edges, ..small.clone() },
+            Network { reads: HeadInput::Edges, ..small.clone() },
             Loss::CrossEntropy { weighted: false },
             &molecules,
         ),
-        problem("pairs", Network { reads: Reads::Pairs, edge_stream: false, ..small.clone() }, weighted, &molecules)
-            .seeded(18),
+        problem(
+            "pairs",
+            Network { reads: HeadInput::Pairs, edge_stream: false, ..small.clone() },
+            weighted,
+            &molecules,
+        )
+        .seeded(18),
         problem("dropout", Network { dropout: 0.2, input_dropout: 0.1, ..small.clone() }, Loss::L1, &molecules)
             .seeded(17),
-        problem("odd widths", Network { reads: Reads::Nodes, ..network(7, 1, true, 3) }, weighted, &molecules),
+        problem("odd widths", Network { reads: HeadInput::Nodes, ..network(7, 1, true, 3) }, weighted, &molecules),
         problem(
             "many rows",
-            Network { reads: Reads::Nodes, ..network(16, 2, true, 3) },
+            Network { reads: HeadInput::Nodes, ..network(16, 2, true, 3) },
             weighted,
             &[(5_000, 13_000), (3_000, 13_500)],
         ),
@@ -114,7 +120,7 @@ pub(super) fn all() -> Vec<Problem> {
     for (name, network, loss) in
         [("ZINC, full graph", zinc(Norm::Batch), Loss::L1), ("SBM, full graph", sbm(Norm::Batch), weighted)]
     {
-        problems.push(Problem { edges: Edges::Full, ..problem(name, network, loss, &molecules) });
+        problems.push(Problem { edges: AttentionScope::Full, ..problem(name, network, loss, &molecules) });
     }
     problems
 }
@@ -124,7 +130,7 @@ fn other_kinds(molecules: &[(usize, usize)], communities: &[(usize, usize)]) -> 
     use LayerKind::{AdditiveAttention, Averaging, Convolution, Gated};
     let weighted = Loss::CrossEntropy { weighted: true };
     let of = |kind, width, heads, outputs| Network { kind, ..network(width, heads, kind == Gated, outputs) };
-    let on_nodes = |network| Network { reads: Reads::Nodes, ..network };
+    let on_nodes = |network| Network { reads: HeadInput::Nodes, ..network };
     let constant = Input { constant: true, ..Default::default() };
     let layered = |kind| Network { norm: Norm::Layer, residual: false, jump: Jump::Concat, ..of(kind, 16, 2, 2) };
     let dropped = |kind| Network { dropout: 0.2, jump: Jump::Sum, ..of(kind, 24, 3, 2) };
@@ -148,13 +154,13 @@ fn other_kinds(molecules: &[(usize, usize)], communities: &[(usize, usize)]) -> 
         problem("additive, dropout, layers added", dropped(AdditiveAttention), Loss::Mse, molecules),
         problem("gated, dropout, layers added", dropped(Gated), Loss::Mse, molecules),
         problem("gated, many rows", on_nodes(of(Gated, 16, 1, 3)), weighted, &[(5_000, 13_000), (3_000, 13_500)]),
-        problem("gated, edges", Network { reads: Reads::Edges, ..of(Gated, 7, 1, 2) }, weighted, molecules),
+        problem("gated, edges", Network { reads: HeadInput::Edges, ..of(Gated, 7, 1, 2) }, weighted, molecules),
         problem("additive, many heads", of(AdditiveAttention, 40, 20, 1), Loss::L1, &communities.repeat(2)).seeded(9),
     ]
 }
 
 fn problem(name: &str, network: Network, loss: Loss, sizes: &[(usize, usize)]) -> Problem {
-    Problem { name: name.into(), network, edges: Edges::Sparse, loss, sizes: sizes.to_vec(), seed: SEED }
+    Problem { name: name.into(), network, edges: AttentionScope::Sparse, loss, sizes: sizes.to_vec(), seed: SEED }
 }
 
 fn network(width: usize, heads: usize, edge_stream: bool, outputs: usize) -> Network {
@@ -205,7 +211,7 @@ impl Problem {
             let parameter = &engine.parameters().list()[index];
             let shape = parameter.shape();
             let (base, scale) = match parameter.role() {
-                Role::Norm(_, _, _, Part::Weight) => (1.0, 0.3),
+                Role::Norm(_, _, _, WeightOrBias::Weight) => (1.0, 0.3),
                 Role::Embedding(..) | Role::MultiHot(_) | Role::Roles => (0.0, 1.0),
                 _ if shape.len() == 2 => (0.0, 1.5 / (shape[1] as f32).sqrt()),
                 _ => (0.0, 0.3),
@@ -229,9 +235,9 @@ impl Problem {
     /// Whether ReLU follows what a parameter is added to.
     fn bends_after(&self, role: Role) -> bool {
         match role {
-            Role::FeedForward(_, _, 1, Part::Bias) => true,
-            Role::Norm(_, _, _, Part::Bias) => self.network.kind != LayerKind::Attention,
-            Role::Head(layer, Part::Bias) => layer + 1 < self.network.head.len(),
+            Role::FeedForward(_, _, 1, WeightOrBias::Bias) => true,
+            Role::Norm(_, _, _, WeightOrBias::Bias) => self.network.kind != LayerKind::Attention,
+            Role::Head(layer, WeightOrBias::Bias) => layer + 1 < self.network.head.len(),
             _ => false,
         }
     }
@@ -240,8 +246,8 @@ impl Problem {
     pub(super) fn usual(&self) -> Size {
         let sum = |count: fn(&(usize, usize)) -> usize| self.sizes.iter().map(count).sum();
         let edges = match self.edges {
-            Edges::Sparse => sum(|&(_, edges)| edges),
-            Edges::Full => sum(|&(nodes, _)| nodes * (nodes - 1)),
+            AttentionScope::Sparse => sum(|&(_, edges)| edges),
+            AttentionScope::Full => sum(|&(nodes, _)| nodes * (nodes - 1)),
         };
         Size::usual(sum(|&(nodes, _)| nodes), edges, self.sizes.len(), self.sizes.len().div_ceil(2))
     }

@@ -14,6 +14,7 @@ use super::dropout::PADDING;
 use super::norm::Site;
 use super::workspace::{Pair, Workspace};
 use super::{Isa, head, inference, input, stage};
+use crate::AttentionScope;
 use crate::Stream;
 use crate::channels::{Channels, padded};
 use crate::loss::Loss;
@@ -21,15 +22,6 @@ use crate::network::{Jump, LayerKind, Network, Norm};
 use crate::parameters::{Layer, Parameters, Region};
 use crate::real::Real;
 use crate::weights::{RunningPair, Weights, gather, scatter};
-
-/// Which graph a network sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Edges {
-    /// The edges of the data.
-    Sparse,
-    /// Every ordered pair of distinct nodes of a graph; the edges' features are all 0.
-    Full,
-}
 
 /// Values that one task adds up or transposes.
 const CHUNK: usize = 1 << 13;
@@ -163,9 +155,11 @@ impl<T: Real> Engine<T> {
     /// Puts running statistics back.
     pub(crate) fn load_running(&mut self, pairs: &[RunningPair<T>]) {
         let edges = self.network.edge_stream;
-        let sites = self.sites.iter_mut().flatten().flat_map(|Pair { node, edge }| {
-            [Some(node), edges.then_some(edge)].into_iter().flatten()
-        });
+        let sites = self
+            .sites
+            .iter_mut()
+            .flatten()
+            .flat_map(|Pair { node, edge }| [Some(node), edges.then_some(edge)].into_iter().flatten());
         for (site, pair) in sites.zip(pairs) {
             site.running_mean.copy_from_slice(&pair.mean);
             site.running_var.copy_from_slice(&pair.variance);
@@ -180,9 +174,11 @@ impl<T: Real> Engine<T> {
     /// Sites of the batch normalisations: layer, number, nodes before edges.
     fn batch_norms(&self) -> impl Iterator<Item = &Site<T>> {
         let (batch, edges) = (self.network.norm == Norm::Batch, self.network.edge_stream);
-        self.sites.iter().filter(move |_| batch).flatten().flat_map(move |Pair { node, edge }| {
-            [Some(node), edges.then_some(edge)].into_iter().flatten()
-        })
+        self.sites
+            .iter()
+            .filter(move |_| batch)
+            .flatten()
+            .flat_map(move |Pair { node, edge }| [Some(node), edges.then_some(edge)].into_iter().flatten())
     }
 
     /// Running mean and variance of a normalisation (1 or 2) of a layer, in the order of files.
@@ -222,13 +218,13 @@ impl<T: Real> Engine<T> {
     }
 
     /// Outputs of a batch in inference: `[rows, outputs]`, a row per graph, node, edge (in in-order) or pair.
-    pub fn predict(&mut self, batch: &GraphBatch, edges: Edges) -> Vec<T> {
+    pub fn predict(&mut self, batch: &GraphBatch, edges: AttentionScope) -> Vec<T> {
         in_pool(|| self.forward(batch, edges, false));
         self.outputs()
     }
 
     /// Forward in training mode, loss, and all gradients. Returns the loss; outputs are in [`Engine::outputs`].
-    pub fn train(&mut self, batch: &GraphBatch, edges: Edges, loss: Loss, target: TargetRows<'_>) -> f64 {
+    pub fn train(&mut self, batch: &GraphBatch, edges: AttentionScope, loss: Loss, target: TargetRows<'_>) -> f64 {
         in_pool(|| {
             self.forward(batch, edges, true);
             let value = self.work.head.loss(loss, self.network.outputs(), target);
@@ -264,7 +260,7 @@ impl<T: Real> Engine<T> {
         y.chunks_exact(channels.padded_width()).flat_map(order).collect()
     }
 
-    fn forward(&mut self, batch: &GraphBatch, edges: Edges, train: bool) {
+    fn forward(&mut self, batch: &GraphBatch, edges: AttentionScope, train: bool) {
         self.work.prepare(&self.network, batch, edges, train);
         if train || self.work.plan.open || self.network.kind != LayerKind::Attention {
             self.stages(train, |_| {});

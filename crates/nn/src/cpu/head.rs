@@ -19,7 +19,7 @@ use super::workspace::PartState;
 use crate::Stream;
 use crate::channels::padded;
 use crate::loss::{Loss, LossMemory};
-use crate::network::{Jump, Network, Norm, Readout, Reads};
+use crate::network::{HeadInput, Jump, Network, Norm, Readout};
 use crate::real::Real;
 
 /// What the head keeps.
@@ -50,15 +50,15 @@ impl<T: Real> Activations<T> {
         let d = network.channels.padded_width();
         let (source, joined) = (source_width(network), network.head_streams() * d);
         let (rows, sources, joins) = match network.reads {
-            Reads::Graphs(_) => (graphs, nodes, graphs),
-            Reads::Nodes => (nodes, nodes, 0),
-            Reads::Edges => (edges, edges, 0),
-            Reads::Pairs | Reads::Products => (pairs, nodes, pairs),
+            HeadInput::Graphs(_) => (graphs, nodes, graphs),
+            HeadInput::Nodes => (nodes, nodes, 0),
+            HeadInput::Edges => (edges, edges, 0),
+            HeadInput::Pairs | HeadInput::Products => (pairs, nodes, pairs),
         };
         self.rows = rows;
         self.source.size(sources * source);
         self.joined.size(joins * joined);
-        self.largest.resize(if network.reads == Reads::Graphs(Readout::Max) { graphs * source } else { 0 }, 0);
+        self.largest.resize(if network.reads == HeadInput::Graphs(Readout::Max) { graphs * source } else { 0 }, 0);
         self.layers.resize_with(network.head.len(), Buffer::default);
         for (layer, &width) in self.layers.iter_mut().zip(&network.head) {
             layer.size(rows * padded(width));
@@ -88,10 +88,10 @@ impl<T: Real> Activations<T> {
     }
 
     /// What the perceptron reads.
-    fn input(&self, reads: Reads) -> &[T] {
+    fn input(&self, reads: HeadInput) -> &[T] {
         match reads {
-            Reads::Nodes | Reads::Edges => &self.source,
-            Reads::Graphs(_) | Reads::Pairs | Reads::Products => &self.joined,
+            HeadInput::Nodes | HeadInput::Edges => &self.source,
+            HeadInput::Graphs(_) | HeadInput::Pairs | HeadInput::Products => &self.joined,
         }
     }
 }
@@ -135,7 +135,7 @@ impl Pairs {
 
     /// Takes the batch's edges unless other pairs are asked for, and sorts places by node.
     pub(crate) fn prepare(&mut self, network: &Network, batch: &GraphBatch) {
-        if !matches!(network.reads, Reads::Pairs | Reads::Products) {
+        if !matches!(network.reads, HeadInput::Pairs | HeadInput::Products) {
             return;
         }
         if !self.asked {
@@ -164,11 +164,11 @@ divisible! {
     Source { nodes: [node], edges: [edge] }
 }
 
-/// Reads the streams, as far as the pass before has kept them.
+/// HeadInput the streams, as far as the pass before has kept them.
 pub(crate) fn read<T: Real>(engine: &mut Engine<T>) {
     let mut head = std::mem::take(&mut engine.work.head);
     let reads = engine.network.reads;
-    let stream = if reads == Reads::Edges { Stream::Edge } else { Stream::Node };
+    let stream = if reads == HeadInput::Edges { Stream::Edge } else { Stream::Node };
     with_parts(engine, |engine, parts| {
         let arrays = match stream {
             Stream::Node => Source { node: &mut head.source, edge: &mut [] },
@@ -195,14 +195,14 @@ pub(crate) fn forward<T: Real>(engine: &mut Engine<T>) {
     let reads = engine.network.reads;
     let width = source_width(&engine.network);
     match reads {
-        Reads::Graphs(readout) => pool(engine, readout, width, &mut head),
-        Reads::Pairs | Reads::Products => {
+        HeadInput::Graphs(readout) => pool(engine, readout, width, &mut head),
+        HeadInput::Pairs | HeadInput::Products => {
             let (pairs, source) = (&engine.work.pairs, &head.source);
             let row = |node: u32| &source[node as usize * width..(node as usize + 1) * width];
-            let streams = if reads == Reads::Pairs { 2 } else { 1 };
+            let streams = if reads == HeadInput::Pairs { 2 } else { 1 };
             head.joined.par_chunks_mut(streams * width).enumerate().with_min_len(64).for_each(|(pair, out)| {
                 let (from, to) = (row(pairs.source[pair]), row(pairs.target[pair]));
-                if reads == Reads::Pairs {
+                if reads == HeadInput::Pairs {
                     out[..width].copy_from_slice(from);
                     out[width..].copy_from_slice(to);
                 } else {
@@ -210,7 +210,7 @@ pub(crate) fn forward<T: Real>(engine: &mut Engine<T>) {
                 }
             });
         }
-        Reads::Nodes | Reads::Edges => {}
+        HeadInput::Nodes | HeadInput::Edges => {}
     }
     perceptron(engine, &mut head);
     engine.work.head = head;
@@ -349,7 +349,7 @@ pub(crate) fn backward<T: Real>(engine: &mut Engine<T>) {
 impl<T: Real> Engine<T> {
     /// Adds what the head passes back to rows of a layer's normalised output, if it reads it.
     pub(crate) fn add_head_gradient(&self, layer: usize, stream: Stream, rows: &Range<usize>, g: &mut [T]) {
-        let reads = if self.network.reads == Reads::Edges { Stream::Edge } else { Stream::Node };
+        let reads = if self.network.reads == HeadInput::Edges { Stream::Edge } else { Stream::Node };
         if reads != stream || !self.network.head_reads(layer) {
             return;
         }
@@ -398,11 +398,11 @@ fn source_backward<T: Real>(engine: &Engine<T>, head: &mut Activations<T>) {
     let Activations { source, largest, dlayers: [dinput, _], dsource, .. } = head;
     let offsets = &engine.work.topology.node_offsets;
     match engine.network.reads {
-        Reads::Nodes | Reads::Edges => {
+        HeadInput::Nodes | HeadInput::Edges => {
             let length = dsource.len();
             dsource.copy_from_slice(&dinput[..length]);
         }
-        Reads::Pairs => {
+        HeadInput::Pairs => {
             let Pairs { offsets, places, .. } = &engine.work.pairs;
             dsource.par_chunks_mut(width).enumerate().with_min_len(64).for_each(|(node, out)| {
                 out.fill(T::ZERO);
@@ -412,7 +412,7 @@ fn source_backward<T: Real>(engine: &Engine<T>, head: &mut Activations<T>) {
                 }
             });
         }
-        Reads::Products => {
+        HeadInput::Products => {
             let Pairs { source: from, target: to, offsets, places, .. } = &engine.work.pairs;
             dsource.par_chunks_mut(width).enumerate().with_min_len(64).for_each(|(node, out)| {
                 out.fill(T::ZERO);
@@ -425,7 +425,7 @@ fn source_backward<T: Real>(engine: &Engine<T>, head: &mut Activations<T>) {
                 }
             });
         }
-        Reads::Graphs(readout) => {
+        HeadInput::Graphs(readout) => {
             let graphs = offsets.windows(2).zip(dinput.chunks_exact(width)).enumerate();
             for (graph, (nodes, from)) in graphs {
                 let rows = &mut dsource[nodes[0] * width..nodes[1] * width];

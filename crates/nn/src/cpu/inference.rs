@@ -8,7 +8,7 @@ use super::stage::{Attended, Stage, with_parts};
 use super::workspace::{Local, Pair, PartState};
 use super::{head, input};
 use crate::Stream;
-use crate::network::Reads;
+use crate::network::HeadInput;
 use crate::real::Real;
 
 divisible! {
@@ -25,7 +25,7 @@ pub(crate) fn forward<T: Real>(engine: &mut Engine<T>) {
     let mut head = std::mem::take(&mut engine.work.head);
     with_parts(engine, |engine, parts| {
         let arrays = match engine.network.reads {
-            Reads::Edges => Source { node: &mut [], edge: head.source_mut() },
+            HeadInput::Edges => Source { node: &mut [], edge: head.source_mut() },
             _ => Source { node: head.source_mut(), edge: &mut [] },
         };
         for_parts(&engine.work.plan, parts, arrays, &|blocks, part: &Span, state, mut out| {
@@ -57,7 +57,7 @@ fn layers<T: Real>(
     input::embed_block(engine, block, state, &mut node[..n * d], &mut edge[..e * d]);
     let mut read = |layer: usize, node: &[T], edge: &[T], scratch: &mut Buffer<T>| {
         let (stream, x, to) = match network.reads {
-            Reads::Edges => (Stream::Edge, edge, &mut out.edge[block.edge_rows(part, wide)]),
+            HeadInput::Edges => (Stream::Edge, edge, &mut out.edge[block.edge_rows(part, wide)]),
             _ => (Stream::Node, node, &mut out.node[block.node_rows(part, wide)]),
         };
         head::read_layer(engine, layer, stream, x, scratch, to);

@@ -9,7 +9,7 @@ use gt_graph::{FeatureRows, GraphBatch};
 
 use super::columns::add_column_sums;
 use super::dropout::{Site, drop_values};
-use super::engine::{Edges, Engine};
+use super::engine::Engine;
 use super::gradient::Gradient;
 use super::plan::{Divide, Extent, Span, divisible, for_parts};
 use super::product::{Epilogue, product, product_tn};
@@ -17,6 +17,7 @@ use super::stage::with_parts;
 use super::symmetric;
 use super::tile::{Tile, TileMut};
 use super::workspace::{Pair, PartState};
+use crate::AttentionScope;
 use crate::Stream;
 use crate::network::{Input, Network};
 use crate::parameters::{Affine, InputRegions};
@@ -43,7 +44,7 @@ pub(crate) fn prepare<T: Real>(
     input: &mut Pair<Rows<T>>,
     network: &Network,
     batch: &GraphBatch,
-    edges: Edges,
+    edges: AttentionScope,
     edge_count: usize,
 ) {
     let nodes = batch.num_nodes();
@@ -65,7 +66,7 @@ pub(crate) fn prepare<T: Real>(
         input.node.roles.extend(roles.iter().map(|&role| role.min(size as u32 - 1)));
     }
     if network.edge_stream {
-        let rows = (edges == Edges::Sparse).then(|| batch.edge());
+        let rows = (edges == AttentionScope::Sparse).then(|| batch.edge());
         input.edge.take(&network.edge, rows, edge_count);
     }
 }

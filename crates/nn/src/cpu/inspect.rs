@@ -2,7 +2,8 @@
 
 use gt_graph::GraphBatch;
 
-use super::engine::{Edges, Engine, in_pool};
+use super::engine::{Engine, in_pool};
+use crate::AttentionScope;
 use crate::Stream;
 use crate::network::LayerKind;
 use crate::real::Real;
@@ -22,7 +23,7 @@ pub struct Attention<T> {
 
 impl<T: Real> Engine<T> {
     /// The node stream after the last layer, normalised, in the order of files. `[nodes, width]`
-    pub fn embed(&mut self, batch: &GraphBatch, edges: Edges) -> Vec<T> {
+    pub fn embed(&mut self, batch: &GraphBatch, edges: AttentionScope) -> Vec<T> {
         self.look(batch, edges, |_| {});
         self.hidden(self.network.layers, Stream::Node)
     }
@@ -31,7 +32,7 @@ impl<T: Real> Engine<T> {
     ///
     /// # Panics
     /// If the layers do not weigh edges by attention: convolutions, and gated layers.
-    pub fn attention(&mut self, batch: &GraphBatch, edges: Edges) -> Attention<T> {
+    pub fn attention(&mut self, batch: &GraphBatch, edges: AttentionScope) -> Attention<T> {
         assert!(self.network.attends(), "{:?} has no attention", self.network.kind);
         let mut layers = Vec::new();
         self.look(batch, edges, |engine| {
@@ -47,7 +48,7 @@ impl<T: Real> Engine<T> {
         Attention { source: topology.in_src.clone(), target, layers }
     }
 
-    fn look(&mut self, batch: &GraphBatch, edges: Edges, attended: impl FnMut(&Self) + Send) {
+    fn look(&mut self, batch: &GraphBatch, edges: AttentionScope, attended: impl FnMut(&Self) + Send) {
         in_pool(|| {
             self.work.prepare(&self.network, batch, edges, false);
             self.work.keep_stages(&self.network);

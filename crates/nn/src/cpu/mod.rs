@@ -29,7 +29,7 @@ mod workspace;
 
 pub use activations::least_training_bytes;
 pub use adam::Adam;
-pub use engine::{Edges, Engine};
+pub use engine::Engine;
 pub(crate) use head::source_width;
 pub use inspect::Attention;
 pub use peak::peak_gflops;

@@ -6,11 +6,11 @@ use rayon::prelude::*;
 use super::activations::LayerActivations;
 use super::batch_norm::Moments;
 use super::buffer::Buffer;
-use super::engine::Edges;
 use super::gradient::Gradient;
 use super::head::{self, Pairs};
 use super::input;
 use super::plan::{Plan, Span, Topology};
+use crate::AttentionScope;
 use crate::Stream;
 use crate::channels::padded;
 use crate::network::{Jump, LayerKind, Network};
@@ -141,11 +141,11 @@ pub(crate) struct Workspace<T> {
 
 impl<T: Real> Workspace<T> {
     /// Sizes everything for a batch.
-    pub(crate) fn prepare(&mut self, network: &Network, batch: &GraphBatch, edges: Edges, train: bool) {
+    pub(crate) fn prepare(&mut self, network: &Network, batch: &GraphBatch, edges: AttentionScope, train: bool) {
         self.training = train;
         match edges {
-            Edges::Sparse => self.topology.set_sparse(batch),
-            Edges::Full => self.topology.set_full(batch),
+            AttentionScope::Sparse => self.topology.set_sparse(batch),
+            AttentionScope::Full => self.topology.set_full(batch),
         }
         let symmetric = network.edge_stream && network.symmetric_edges;
         if symmetric {

@@ -14,9 +14,9 @@ use super::memory::{Memory, at};
 use super::packing::places;
 use super::program::{Program, Shape};
 use super::resident::{ResidentData, Size};
+use crate::AttentionScope;
 use crate::Stream;
-use crate::cpu::Edges;
-use crate::network::{Input, Jump, LayerKind, Network, Norm, Readout, Reads};
+use crate::network::{HeadInput, Input, Jump, LayerKind, Network, Norm, Readout};
 use crate::parameters::{Affine, InputRegions, Parameters, Region};
 
 pub(crate) use message::MessageLayer;
@@ -180,17 +180,17 @@ impl Buffers {
     fn head(&mut self, network: &Network, layout: &Parameters, shape: Shape) -> Result<()> {
         let (d, rows) = (shape.d, self.capacity.read(network.reads));
         let source_width = crate::cpu::source_width(network);
-        let sources = if network.reads == Reads::Edges { self.capacity.edges } else { self.capacity.nodes };
+        let sources = if network.reads == HeadInput::Edges { self.capacity.edges } else { self.capacity.nodes };
         self.source = self.memory.zeros::<f32>(sources * source_width)?;
         self.dsource = self.memory.zeros::<f32>(sources * source_width)?;
         let joined = network.head_streams() * d;
         let (input, dinput) = match network.reads {
-            Reads::Nodes | Reads::Edges => (self.source, self.dsource),
-            Reads::Graphs(_) | Reads::Pairs | Reads::Products => {
+            HeadInput::Nodes | HeadInput::Edges => (self.source, self.dsource),
+            HeadInput::Graphs(_) | HeadInput::Pairs | HeadInput::Products => {
                 (self.memory.zeros::<f32>(rows * joined)?, self.memory.zeros::<f32>(rows * joined)?)
             }
         };
-        if network.reads == Reads::Graphs(Readout::Max) {
+        if network.reads == HeadInput::Graphs(Readout::Max) {
             self.largest = self.memory.zeros::<i32>(rows * source_width)?;
         }
         let mut head = abi::Head { input, dinput, count: layout.head.len() as i32, ..Default::default() };
@@ -324,7 +324,7 @@ impl Buffers {
                     ..Default::default()
                 };
                 // What the head reads of the layer below comes back on top of what this layer gives.
-                let own = if network.reads == Reads::Edges { Stream::Edge } else { Stream::Node };
+                let own = if network.reads == HeadInput::Edges { Stream::Edge } else { Stream::Node };
                 if index > 0 && network.jump != Jump::Last && stream == own {
                     let column = if network.jump == Jump::Concat { (index - 1) * d } else { 0 };
                     half.jump = at::<f32>(self.dsource, column);
@@ -523,7 +523,7 @@ fn inputs(
         ..Default::default()
     };
     let (node, node_gradients) = input(node, &network.node, &layout.node, &data.node, flat);
-    let edge = abi::Input { zero_features: i32::from(data.edges == Edges::Full), ..Default::default() };
+    let edge = abi::Input { zero_features: i32::from(data.edges == AttentionScope::Full), ..Default::default() };
     let (edge, edge_gradients) = match network.edge_stream {
         true => input(edge, &network.edge, &layout.edge, &data.edge, flat),
         false => (edge, Vec::new()),

@@ -16,7 +16,7 @@ use super::program::Program;
 use super::resident::{ResidentData, Size};
 use crate::cpu::Adam;
 use crate::loss::Loss;
-use crate::network::{Network, Reads};
+use crate::network::{HeadInput, Network};
 use crate::parameters::Parameters;
 use crate::weights::{OptimizerState, Weights, gather};
 
@@ -323,7 +323,7 @@ impl CudaEngine {
 /// What only the processor does.
 fn check(network: &Network) -> Result<()> {
     let lacking = |what: &str| Err(CudaError::Unsupported(what.into()));
-    if network.reads == Reads::Products {
+    if network.reads == HeadInput::Products {
         return lacking("a model that reads products of nodes (model.pairs)");
     }
     if network.symmetric_edges {

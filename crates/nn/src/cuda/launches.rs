@@ -13,8 +13,9 @@ use super::error::{CudaError, Result};
 use super::memory::at;
 use super::program::Program;
 use super::resident::Size;
-use crate::cpu::{Edges, source_width};
-use crate::network::{Jump, LayerKind, Network, Norm, Readout, Reads};
+use crate::AttentionScope;
+use crate::cpu::source_width;
+use crate::network::{HeadInput, Jump, LayerKind, Network, Norm, Readout};
 
 /// Rows that a block of the head takes.
 const HEAD_ROWS: usize = 4;
@@ -167,11 +168,11 @@ impl Launches {
     }
 
     fn batch(&self, b: &Buffers) -> Result<()> {
-        let full = i32::from(b.data.edges == Edges::Full);
+        let full = i32::from(b.data.edges == AttentionScope::Full);
         let level = match self.network.reads {
-            Reads::Graphs(_) => 0i32,
-            Reads::Nodes => 1,
-            Reads::Edges | Reads::Pairs | Reads::Products => 2,
+            HeadInput::Graphs(_) => 0i32,
+            HeadInput::Nodes => 1,
+            HeadInput::Edges | HeadInput::Pairs | HeadInput::Products => 2,
         };
         let classes = self.network.outputs() as i32;
         launch!(
@@ -274,7 +275,7 @@ impl Launches {
     /// Puts a layer's output among the rows that the head reads.
     fn read(&self, b: &Buffers, layer: &Layer, index: usize) -> Result<()> {
         let shape = self.program.shape;
-        let edges = i32::from(self.network.reads == Reads::Edges);
+        let edges = i32::from(self.network.reads == HeadInput::Edges);
         let half = if edges == 1 { layer.streams.edge } else { layer.streams.node };
         let rows = if edges == 1 { self.size.edges } else { self.size.nodes };
         let column = if self.network.jump == Jump::Concat { index * shape.d } else { 0 } as i32;
@@ -305,7 +306,7 @@ impl Launches {
     fn head(&self, b: &Buffers) -> Result<()> {
         let width = source_width(&self.network) as i32;
         match self.network.reads {
-            Reads::Graphs(readout) => launch!(
+            HeadInput::Graphs(readout) => launch!(
                 self.stream,
                 self.program,
                 "pool",
@@ -319,7 +320,7 @@ impl Launches {
                 b.head.input,
                 b.largest
             )?,
-            Reads::Pairs => launch!(
+            HeadInput::Pairs => launch!(
                 self.stream,
                 self.program,
                 "pair_up",
@@ -332,7 +333,7 @@ impl Launches {
                 b.head.input
             )?,
             // Products are refused before.
-            Reads::Nodes | Reads::Edges | Reads::Products => {}
+            HeadInput::Nodes | HeadInput::Edges | HeadInput::Products => {}
         }
         launch!(
             self.stream,
@@ -388,13 +389,13 @@ impl Launches {
         launch!(stream, program, "head_backward", self.head_grid(), (128, 1, 1), shared.head, b.batch, b.head)?;
         self.weigh(b, b.head_jobs, b.head_units)?;
         let width = source_width(network);
-        let on_edges = network.reads == Reads::Edges;
+        let on_edges = network.reads == HeadInput::Edges;
         let rows = if on_edges { self.size.edges } else { self.size.nodes };
         let spread = match network.reads {
-            Reads::Graphs(readout) => Some((0, readout_number(readout))),
-            Reads::Pairs => Some((3, 0)),
+            HeadInput::Graphs(readout) => Some((0, readout_number(readout))),
+            HeadInput::Pairs => Some((3, 0)),
             // Products are refused before.
-            Reads::Nodes | Reads::Edges | Reads::Products => None,
+            HeadInput::Nodes | HeadInput::Edges | HeadInput::Products => None,
         };
         if let Some((reads, readout)) = spread {
             let (dinput, largest, width) = (b.head.dinput, b.largest, width as i32);
@@ -423,7 +424,7 @@ impl Launches {
         let Self { stream, program, shared, network, .. } = self;
         let shape = program.shape;
         let width = source_width(network);
-        let on_edges = network.reads == Reads::Edges;
+        let on_edges = network.reads == HeadInput::Edges;
         let Some(last) = b.layers.last() else { return Ok(()) };
         let column = if network.jump == Jump::Concat { (network.layers - 1) * shape.d } else { 0 };
         let dsource = at::<f32>(b.dsource, column);

@@ -8,8 +8,8 @@ use super::abi;
 use super::device::CudaDevice;
 use super::error::{CudaError, OnCard, Result};
 use super::memory::{Memory, Place};
-use crate::cpu::Edges;
-use crate::network::{Input, Network, Reads};
+use crate::AttentionScope;
+use crate::network::{HeadInput, Input, Network};
 
 /// Graphs whose edges are sorted at a time.
 const GRAPHS_AT_ONCE: usize = 1024;
@@ -33,7 +33,7 @@ pub struct ResidentData {
     pub(crate) structure: abi::Resident,
     pub(crate) node: Features,
     pub(crate) edge: Features,
-    pub(crate) edges: Edges,
+    pub(crate) edges: AttentionScope,
     /// Nodes and edges of each graph.
     node_counts: Vec<usize>,
     edge_counts: Vec<usize>,
@@ -56,11 +56,11 @@ impl Size {
     }
 
     /// Rows that the head reads.
-    pub(crate) fn read(self, reads: Reads) -> usize {
+    pub(crate) fn read(self, reads: HeadInput) -> usize {
         match reads {
-            Reads::Graphs(_) => self.graphs,
-            Reads::Nodes => self.nodes,
-            Reads::Edges | Reads::Pairs | Reads::Products => self.edges,
+            HeadInput::Graphs(_) => self.graphs,
+            HeadInput::Nodes => self.nodes,
+            HeadInput::Edges | HeadInput::Pairs | HeadInput::Products => self.edges,
         }
     }
 
@@ -71,8 +71,8 @@ impl Size {
 }
 
 /// What only the processor does: rows of a full graph's edges are not those of the data.
-fn check(network: &Network, edges: Edges) -> Result<()> {
-    if edges == Edges::Full && network.reads.level() == Level::Edge {
+fn check(network: &Network, edges: AttentionScope) -> Result<()> {
+    if edges == AttentionScope::Full && network.reads.level() == Level::Edge {
         return Err(CudaError::Unsupported("a model that predicts edges and attends to full graphs".into()));
     }
     Ok(())
@@ -83,9 +83,9 @@ impl ResidentData {
     ///
     /// # Errors
     /// If neither has room.
-    pub fn new(device: &CudaDevice, store: &GraphStore, network: &Network, edges: Edges) -> Result<Arc<Self>> {
+    pub fn new(device: &CudaDevice, store: &GraphStore, network: &Network, edges: AttentionScope) -> Result<Arc<Self>> {
         let stream = device.context.default_stream();
-        let full = edges == Edges::Full;
+        let full = edges == AttentionScope::Full;
         check(network, edges)?;
         let graphs = store.len();
         let node_counts: Vec<usize> = (0..graphs).map(|graph| store.node_range(graph).len()).collect();
@@ -303,9 +303,9 @@ mod tests {
     #[test]
     fn edges_of_full_graphs_are_not_predicted() {
         let network = |reads| Network { reads, ..Network::new(Channels::new(8, 1), 1) };
-        assert!(check(&network(Reads::Pairs), Edges::Full).is_err());
-        assert!(check(&network(Reads::Pairs), Edges::Sparse).is_ok());
-        assert!(check(&network(Reads::Nodes), Edges::Full).is_ok());
+        assert!(check(&network(HeadInput::Pairs), AttentionScope::Full).is_err());
+        assert!(check(&network(HeadInput::Pairs), AttentionScope::Sparse).is_ok());
+        assert!(check(&network(HeadInput::Nodes), AttentionScope::Full).is_ok());
     }
 
     #[test]

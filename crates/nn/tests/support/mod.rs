@@ -1,8 +1,9 @@
 //! Random numbers, parameters, graphs, batches and checks of gradients for the engine's tests.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
-use graph_transformer_nn::cpu::{Edges, Engine, Isa};
-use graph_transformer_nn::{Channels, Input, LayerKind, Loss, Network, Part, Real, Role};
+use graph_transformer_nn::AttentionScope;
+use graph_transformer_nn::cpu::{Engine, Isa};
+use graph_transformer_nn::{Channels, Input, LayerKind, Loss, Network, Real, Role, WeightOrBias};
 use gt_graph::encoding::{Coordinates, Encodings};
 use gt_graph::{
     FeatureLayout, FeatureRows, GraphBatch, GraphParts, GraphStore, Layout, MISSING_CLASS, Ragged, TargetKind,
@@ -47,7 +48,7 @@ pub fn fill<T: Real>(engine: &mut Engine<T>, seed: u64) {
         let parameter = &engine.parameters().list()[index];
         let shape = parameter.shape();
         let (base, scale) = match parameter.role() {
-            Role::Norm(_, _, _, Part::Weight) => (1.0, 0.3),
+            Role::Norm(_, _, _, WeightOrBias::Weight) => (1.0, 0.3),
             Role::Embedding(..) | Role::MultiHot(_) | Role::Roles => (0.0, 1.0),
             _ if shape.len() == 2 => (0.0, 1.5 / (shape[1] as f64).sqrt()),
             // Logits of some size, so that weights differ.
@@ -253,7 +254,7 @@ const STEP: f64 = 1e-6;
 const TOLERANCE: f64 = 1e-5;
 
 /// Compares up to `most` entries of each parameter with central differences. Returns the largest gradient.
-pub fn check(name: &str, network: &Network, batch: &GraphBatch, edges: Edges, loss: Loss, most: usize) -> f64 {
+pub fn check(name: &str, network: &Network, batch: &GraphBatch, edges: AttentionScope, loss: Loss, most: usize) -> f64 {
     let mut engine = Engine::<f64>::new(network.clone(), Isa::Portable);
     fill(&mut engine, 11);
     check_engine(name, &mut engine, batch, edges, loss, batch.target().unwrap(), most)
@@ -264,7 +265,7 @@ pub fn check_engine(
     name: &str,
     engine: &mut Engine<f64>,
     batch: &GraphBatch,
-    edges: Edges,
+    edges: AttentionScope,
     loss: Loss,
     target: TargetRows<'_>,
     most: usize,
@@ -314,7 +315,7 @@ pub fn check_engine(
 /// The same with a batch of mixed graphs; gradients must not vanish.
 pub fn check_mixed(name: &str, network: &Network, loss: Loss, missing: f64) {
     let batch = batch(network, &mixed(), loss, missing, 17);
-    let largest = check(name, network, &batch, Edges::Sparse, loss, 40);
+    let largest = check(name, network, &batch, AttentionScope::Sparse, loss, 40);
     assert!(largest > 1e-3, "{name}: largest gradient {largest:e}");
 }
 

@@ -163,7 +163,8 @@ fn curves(report: &Report<'_>) -> Markup {
     let best = report.outcome.best.as_ref().map(|best| best.epoch);
     let series = |value: fn(&Scores) -> f64| -> Vec<Series> {
         let of = |split: Split| move |epoch: &EpochRecord| of_epoch(epoch, split).map_or(f64::NAN, value);
-        let all = Split::ALL.map(|split| Series { class: split.name(), values: history.iter().map(of(split)).collect() });
+        let all =
+            Split::ALL.map(|split| Series { class: split.name(), values: history.iter().map(of(split)).collect() });
         all.into_iter().filter(|series| series.values.iter().any(|value| value.is_finite())).collect()
     };
     let rate = vec![Series { class: "lr", values: history.iter().map(|epoch| epoch.lr).collect() }];

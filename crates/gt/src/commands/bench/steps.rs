@@ -1,15 +1,14 @@
 //! Steps of training and inference, timed as training and prediction run them: in passes of a backend.
 
+use gt_nn::AttentionScope;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
 use anyhow::Result;
 use gt_graph::{GraphBatch, Split};
 use gt_models::initial_weights;
-use gt_nn::backend::{
-    Backend, Cpu, Cuda, CudaDataset, CudaSettings, Device, GraphSource, PassPlan, TrainingPlan, run,
-};
-use gt_nn::cpu::{Adam, Edges, Isa, peak_gflops};
+use gt_nn::backend::{Backend, Cpu, Cuda, CudaDataset, CudaSettings, Device, GraphSource, PassPlan, TrainingPlan, run};
+use gt_nn::cpu::{Adam, Isa, peak_gflops};
 use gt_nn::cuda::{CudaDevice, Precision};
 
 use super::limits::{self, least_bytes};
@@ -37,7 +36,7 @@ fn median(values: &mut [f64]) -> Option<f64> {
 /// Times training and inference steps on a device, and prints a line of JSON for each.
 pub fn measure(device: &Device, steps: usize, set: Set, graph: GraphKind, job: &Job) -> Result<()> {
     let Job { network, loss, store, size, .. } = job;
-    let scope = if graph == GraphKind::Full { Edges::Full } else { Edges::Sparse };
+    let scope = if graph == GraphKind::Full { AttentionScope::Full } else { AttentionScope::Sparse };
     let source = GraphSource::new(store, scope);
     let weights = initial_weights(network, 41);
     let order = match device {
@@ -122,7 +121,9 @@ fn cpu_order(job: &Job, steps: usize) -> Vec<usize> {
     let graphs = job.store.len();
     let batches = if graphs == 1 { 1 } else { CPU_BATCHES };
     let size = job.size.min(graphs);
-    (0..steps.max(CPU_BATCHES)).flat_map(|step| (0..size).map(move |at| (step % batches * size + at) % graphs)).collect()
+    (0..steps.max(CPU_BATCHES))
+        .flat_map(|step| (0..size).map(move |at| (step % batches * size + at) % graphs))
+        .collect()
 }
 
 /// Every batch its own graphs, in an order that mixes their sizes.

@@ -5,7 +5,7 @@ use crate::Stream;
 use crate::cuda::error::Result;
 use crate::cuda::memory::at;
 use crate::cuda::program::Shape;
-use crate::network::{Jump, LayerKind, Network, Norm, Reads};
+use crate::network::{HeadInput, Jump, LayerKind, Network, Norm};
 use crate::parameters::{Affine, Parameters};
 
 /// A layer's structures.
@@ -77,7 +77,7 @@ impl Buffers {
                     ..Default::default()
                 };
                 // What the head reads of the layer below comes back on top of what this layer gives.
-                let own = if network.reads == Reads::Edges { Stream::Edge } else { Stream::Node };
+                let own = if network.reads == HeadInput::Edges { Stream::Edge } else { Stream::Node };
                 if index > 0 && network.jump != Jump::Last && stream == own {
                     let column = if network.jump == Jump::Concat { (index - 1) * d } else { 0 };
                     half.jump = at::<f32>(self.dsource, column);

@@ -8,7 +8,7 @@ use crate::cuda::abi;
 use crate::cuda::buffers::{Buffers, MessageLayer};
 use crate::cuda::error::{CudaError, Result};
 use crate::cuda::memory::at;
-use crate::network::{Jump, LayerKind, Norm, Reads};
+use crate::network::{HeadInput, Jump, LayerKind, Norm};
 
 /// Rows that a block of the vectors' gradients takes at a time, as in `message.cu`.
 const VECTOR_SLICES: u32 = 8;
@@ -86,7 +86,7 @@ impl Launches {
             return Ok(());
         }
         let shape = self.program.shape;
-        let edges = self.network.reads == Reads::Edges;
+        let edges = self.network.reads == HeadInput::Edges;
         let (out, rows) = if edges { (m.edge.out, self.size.edges) } else { (m.node.out, self.size.nodes) };
         let column = if self.network.jump == Jump::Concat { index * shape.d } else { 0 } as i32;
         let add = i32::from(self.network.jump == Jump::Sum && index > 0);
@@ -164,7 +164,7 @@ impl Launches {
     fn activate_backward(&self, b: &Buffers, m: abi::Message, last: bool, edges: bool) -> Result<()> {
         let Self { stream, program, shared, network, .. } = self;
         let column = if network.jump == Jump::Concat { (network.layers - 1) * program.shape.d } else { 0 };
-        let of_edges = i32::from(network.reads == Reads::Edges);
+        let of_edges = i32::from(network.reads == HeadInput::Edges);
         let (dsource, stride) = (at::<f32>(b.dsource, column), source_width(network) as i32);
         let (grid, threads) = (self.grid(edges), self.threads());
         let last = i32::from(last);
