@@ -45,26 +45,46 @@ impl Drop for Listed {
     }
 }
 
-impl Prepared {
-    /// Writes a file beside `path` through `fill`, down to the disk.
-    ///
-    /// # Errors
-    /// If `fill` fails or the disk is full; nothing is left behind.
-    pub fn write(path: &Path, fill: impl FnOnce(&mut BufWriter<&File>) -> Result<()>) -> Result<Self> {
-        let io = |e| DataError::io(path, e);
+/// A file that is being written and does not bear its name; dropping it removes it.
+pub(crate) struct Partial(Prepared);
+
+impl Partial {
+    /// Begins a file next to `path`.
+    pub(crate) fn new(path: &Path) -> Result<Self> {
         let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut builder = tempfile::Builder::new();
         builder.prefix(".gt-").suffix(".partial");
         // Temporary files are private by default; a data file should be as readable as any other.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let temporary = builder.tempfile_in(folder).map_err(io)?;
+        let temporary = builder.tempfile_in(folder).map_err(|e| DataError::io(path, e))?;
         let listed = Listed::new(temporary.path());
-        let mut out = BufWriter::with_capacity(1 << 18, temporary.as_file());
+        Ok(Self(Prepared { temporary, path: path.into(), _listed: listed }))
+    }
+
+    /// The file under a handle of its own.
+    pub(crate) fn file(&self) -> Result<File> {
+        self.0.temporary.as_file().try_clone().map_err(|e| DataError::io(&self.0.path, e))
+    }
+
+    /// Makes sure that everything has reached the disk.
+    pub(crate) fn complete(self) -> Result<Prepared> {
+        self.0.temporary.as_file().sync_all().map_err(|e| DataError::io(&self.0.path, e))?;
+        Ok(self.0)
+    }
+}
+
+impl Prepared {
+    /// Writes a file next to `path` through `fill`, down to the disk.
+    ///
+    /// # Errors
+    /// If `fill` fails or the disk is full; nothing is left behind.
+    pub fn write(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<Self> {
+        let partial = Partial::new(path)?;
+        let mut out = BufWriter::with_capacity(1 << 18, partial.file()?);
         fill(&mut out)?;
-        out.into_inner().map_err(|e| io(e.into_error()))?;
-        temporary.as_file().sync_all().map_err(io)?;
-        Ok(Self { temporary, path: path.into(), _listed: listed })
+        out.into_inner().map_err(|e| DataError::io(path, e.into_error()))?;
+        partial.complete()
     }
 
     /// Gives the file its name, in place of whatever bore it before.
@@ -82,7 +102,7 @@ impl Prepared {
 ///
 /// # Errors
 /// If `fill` fails or the disk is full; whatever stood at `path` before is then untouched.
-pub fn write_atomic(path: &Path, fill: impl FnOnce(&mut BufWriter<&File>) -> Result<()>) -> Result<()> {
+pub fn write_atomic(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<()> {
     Prepared::write(path, fill)?.commit()
 }
 

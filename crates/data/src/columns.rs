@@ -54,5 +54,5 @@ pub(crate) const NATIVE: [&str; 15] = [
     WL_PE,
 ];
 
-/// Key of the schema: in Parquet's metadata, and in the first record of a JSON lines file.
-pub(crate) const SCHEMA_KEY: &str = "graph_transformer";
+/// The schema: a column of Parquet with the same text in every row, and a key of the first record of JSON lines.
+pub(crate) const SCHEMA: &str = "graph_transformer";

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use arrow_array::ArrayRef;
 use gt_graph::encoding::Encodings;
-use gt_graph::{FeatureLayout, GraphStore, Level};
+use gt_graph::{GraphStore, Level, Schema};
 
-use crate::error::{DataError, Result};
+use crate::error::{DataError, RequestProblem, Result};
+use crate::extra::Extra;
 use crate::known;
-use gt_graph::Schema;
+use crate::resolve::Resolved;
 
 /// Which part of the data each graph, node or edge belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,21 +52,6 @@ impl Splits {
     }
 }
 
-/// A column of the file that no model reads (a name, a SMILES string): one value per graph, carried along.
-#[derive(Clone, Debug)]
-pub struct Extra {
-    /// Name of the column.
-    pub name: String,
-    /// The values, nulls included.
-    pub values: ArrayRef,
-}
-
-impl PartialEq for Extra {
-    fn eq(&self, other: &Self) -> bool {
-        self.name == other.name && *self.values == *other.values
-    }
-}
-
 /// Checked graphs with everything that a file says of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dataset {
@@ -86,47 +71,27 @@ impl Dataset {
         for (level, stated, found) in
             [(Level::Node, &stated.node, &found.node), (Level::Edge, &stated.edge, &found.edge)]
         {
-            let list = |layout: &FeatureLayout| {
-                let words = if layout.multi_hot { " and lists of indices" } else { "" };
-                format!("{} categorical and {} continuous columns{words}", layout.categorical, layout.continuous)
-            };
             if stated != found {
-                let (stated, found) = (list(stated), list(found));
-                return Err(DataError::Request(format!(
-                    "of {level}s the schema names {stated}, the graphs have {found}"
-                )));
+                let (stated, found) = (stated.clone(), found.clone());
+                return Err(RequestProblem::OtherFeatures { level, stated, found }.into());
             }
         }
         if stated.target != found.target {
-            return Err(DataError::Request("the schema names other targets than the graphs have".into()));
+            return Err(RequestProblem::OtherTargets.into());
         }
-        schema.cover(&graphs).map_err(DataError::Request)?;
+        schema.cover(&graphs).map_err(RequestProblem::Schema)?;
         Ok(Self { schema, graphs, split: None, extras: Vec::new() })
     }
 
-    /// As [`Dataset::new`], for a reader, with the schema that is stated or else default names: errors name the file, and data sets known by their content get their
-    /// published vocabularies where the file does not state any.
-    pub(crate) fn from_file(
-        path: &Path,
-        schema: Result<Schema, Schema>,
-        mut graphs: GraphStore,
-        split: Option<Splits>,
-        extras: Vec<Extra>,
-    ) -> Result<Self> {
-        if graphs.is_empty() {
-            return Err(DataError::file(path, "there is no graph in it"));
-        }
+    /// What a reader found. Data sets known by their content get their published vocabularies where the file states none.
+    pub(crate) fn from_file(path: &Path, resolved: Resolved, extras: Vec<Extra>) -> Result<Self> {
+        let Resolved { mut schema, inferred, mut graphs, split } = resolved;
         graphs.shrink_to_fit();
-        let schema = schema.unwrap_or_else(|mut unnamed| {
-            known::complete(&mut unnamed, &graphs);
-            unnamed
-        });
-        let mut dataset = Self::new(schema, graphs).map_err(|e| DataError::file(path, e.to_string()))?;
-        if let Some(split) = split {
-            dataset.set_split(split).map_err(|e| DataError::file(path, e.to_string()))?;
+        if inferred {
+            known::complete(&mut schema, &graphs);
         }
-        dataset.extras = extras;
-        Ok(dataset)
+        schema.cover(&graphs).map_err(|error| DataError::file(path, error.into()))?;
+        Ok(Self { schema, graphs, split, extras })
     }
 
     /// Names and sizes of the columns.
@@ -156,7 +121,7 @@ impl Dataset {
 
     /// A column carried along.
     pub fn extra(&self, name: &str) -> Option<&Extra> {
-        self.extras.iter().find(|e| e.name == name)
+        self.extras.iter().find(|e| e.name() == name)
     }
 
     /// Replaces the split.
@@ -166,7 +131,7 @@ impl Dataset {
     pub fn set_split(&mut self, split: Splits) -> Result<()> {
         let (found, rows) = (split.codes.len(), self.graphs.rows(split.level));
         if found != rows {
-            return Err(DataError::Request(format!("the split names {found} {}s, but there are {rows}", split.level)));
+            return Err(RequestProblem::SplitLength { level: split.level, found, rows }.into());
         }
         self.split = Some(split);
         Ok(())
@@ -177,6 +142,6 @@ impl Dataset {
     /// # Errors
     /// If one of them does not have a row for every node.
     pub fn set_encodings(&mut self, encodings: Encodings) -> Result<()> {
-        self.graphs.set_encodings(encodings).map_err(|e| DataError::Request(e.to_string()))
+        Ok(self.graphs.set_encodings(encodings).map_err(RequestProblem::Graph)?)
     }
 }

@@ -1,8 +1,10 @@
-//! One error for everything that can be wrong with a file: always the file, and the graph, column and value where there is one.
+//! One error for everything that can be wrong: always the file, and the graph, column and value where there is one.
 
 use std::path::{Path, PathBuf};
 
-use gt_graph::GraphError;
+use gt_graph::{FeatureLayout, GraphError, Level, SchemaError, TargetLayout};
+
+use crate::reason::{Problem, Reason};
 
 /// Why a data set could not be read, written, split or fetched.
 #[derive(Debug, thiserror::Error)]
@@ -16,37 +18,25 @@ pub enum DataError {
         source: std::io::Error,
     },
     /// The file as a whole is not what it should be.
-    #[error("{}: {message}", path.display())]
+    #[error("{}: {problem}", path.display())]
     File {
         /// The file.
         path: PathBuf,
         /// What is wrong.
-        message: String,
+        problem: FileProblem,
     },
-    /// A graph does not hold together.
-    #[error("{}: graph {graph}: {source}", path.display())]
+    /// A graph cannot be used.
+    #[error("{}: graph {graph}{}{reason}", path.display(), separator(reason))]
     Graph {
         /// The file.
         path: PathBuf,
         /// Position in the file, from 0.
         graph: usize,
         /// What is wrong.
-        source: GraphError,
-    },
-    /// A value of a graph is impossible.
-    #[error("{}: graph {graph}, column `{column}`: {message}", path.display())]
-    Value {
-        /// The file.
-        path: PathBuf,
-        /// Position in the file, from 0.
-        graph: usize,
-        /// Column, or key.
-        column: String,
-        /// What is wrong, with the value.
-        message: String,
+        reason: Reason,
     },
     /// A row of a table is impossible.
-    #[error("{}: row {row}, column `{column}`: {message}", path.display())]
+    #[error("{}: row {row}, column \"{column}\": {problem}", path.display())]
     Row {
         /// The file.
         path: PathBuf,
@@ -54,40 +44,322 @@ pub enum DataError {
         row: usize,
         /// Column.
         column: String,
-        /// What is wrong, with the value.
-        message: String,
+        /// What is wrong.
+        problem: Problem,
     },
-    /// What was asked for does not fit the data.
-    #[error("{0}")]
-    Request(String),
+    /// What was requested does not fit the data.
+    #[error(transparent)]
+    Request(#[from] RequestProblem),
+}
+
+/// A reason that begins with a place continues the place; others follow a colon.
+fn separator(reason: &Reason) -> &'static str {
+    if matches!(reason, Reason::Cell { .. } | Reason::Column { .. } | Reason::Line { .. }) { ", " } else { ": " }
 }
 
 /// The result of everything in this crate.
 pub type Result<T, E = DataError> = std::result::Result<T, E>;
 
 impl DataError {
-    pub(crate) fn file(path: &Path, message: impl Into<String>) -> Self {
-        Self::File { path: path.into(), message: message.into() }
-    }
-
-    /// What is wrong with a graph, without its number, if it is one graph that is wrong.
-    pub(crate) fn of_graph(&self) -> Option<String> {
-        match self {
-            Self::Graph { source, .. } => Some(source.to_string()),
-            Self::Value { column, message, .. } => Some(format!("column `{column}`: {message}")),
-            _ => None,
-        }
+    pub(crate) fn file(path: &Path, problem: FileProblem) -> Self {
+        Self::File { path: path.into(), problem }
     }
 
     pub(crate) fn io(path: &Path, source: std::io::Error) -> Self {
         Self::Io { path: path.into(), source }
     }
 
-    pub(crate) fn value(path: &Path, graph: usize, column: &str, message: impl Into<String>) -> Self {
-        Self::Value { path: path.into(), graph, column: column.into(), message: message.into() }
+    pub(crate) fn graph(path: &Path, graph: usize, reason: Reason) -> Self {
+        Self::Graph { path: path.into(), graph, reason }
     }
 
-    pub(crate) fn row(path: &Path, row: usize, column: &str, message: impl Into<String>) -> Self {
-        Self::Row { path: path.into(), row, column: column.into(), message: message.into() }
+    pub(crate) fn row(path: &Path, row: usize, column: &str, problem: Problem) -> Self {
+        Self::Row { path: path.into(), row, column: column.into(), problem }
     }
+}
+
+/// What is wrong with a file as a whole.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum FileProblem {
+    /// The name ends like no format for graphs.
+    #[error("unknown format; expected .parquet, .jsonl, or tables NAME_nodes.csv, .tsv or .parquet")]
+    UnknownFormat,
+    /// The name ends like no format for rows.
+    #[error("unknown format; expected .parquet, .csv, .tsv or .jsonl")]
+    UnknownRowFormat,
+    /// The name ends like no format for a table.
+    #[error("a table should be a .csv, .tsv or .parquet file")]
+    NotATable,
+    /// One table instead of several.
+    #[error(
+        "a CSV file holds one table; graphs need NAME_nodes.csv and NAME_edges.csv (give the first), or --nodes and --edges"
+    )]
+    SingleTable,
+    /// A table of nodes under another name.
+    #[error("a table of nodes should be named NAME_nodes.csv or NAME_nodes.parquet, next to NAME_edges")]
+    NotANodesTable,
+    /// There is no graph.
+    #[error("there is no graph in it")]
+    NoGraph,
+    /// There are no columns.
+    #[error("it is empty; a table begins with the names of its columns")]
+    NoColumns,
+    /// There are no rows.
+    #[error("it has no rows")]
+    NoRows,
+    /// A Parquet file that cannot be decoded.
+    #[error("not a readable Parquet file: {0}")]
+    Parquet(String),
+    /// A line of a CSV file has another number of cells than the header.
+    #[error("line {line} has {found} cells, the header has {expected}")]
+    CellCount {
+        /// Line, from 1.
+        line: u64,
+        /// Cells found.
+        found: u64,
+        /// Cells of the header.
+        expected: u64,
+    },
+    /// A line is no text.
+    #[error("line {0} is not UTF-8 text")]
+    NotUtf8(u64),
+    /// A quote that never ends.
+    #[error("line {0}: a cell begins with a quote that is never closed")]
+    OpenQuote(usize),
+    /// A CSV file that cannot be read.
+    #[error("{0}")]
+    Csv(String),
+    /// A column that must be there.
+    #[error("there is no column \"{column}\"; there are \"{}\"{hint}", found.join("\", \""))]
+    MissingColumn {
+        /// The column.
+        column: String,
+        /// Columns found.
+        found: Vec<String>,
+        /// What else may help.
+        hint: &'static str,
+    },
+    /// A column that the model does not have.
+    #[error("column \"{0}\": the model has no such column; leave it out")]
+    UnknownColumn(String),
+    /// Two columns of one name.
+    #[error("two columns are named \"{0}\"")]
+    SameName(String),
+    /// A column of a type that its role does not allow.
+    #[error("column \"{column}\" should hold {expected}, but holds {found}")]
+    ColumnType {
+        /// The column.
+        column: String,
+        /// What it should hold.
+        expected: &'static str,
+        /// What it holds.
+        found: String,
+    },
+    /// A column of text among features.
+    #[error(
+        "column \"{0}\" holds text; number its values, give it a role, or leave it out with gt data convert --ignore {0}"
+    )]
+    TextColumn(String),
+    /// More than one list of indices.
+    #[error("column \"{0}\" is a second list of indices; one is supported, leave the other out with --ignore")]
+    SecondList(String),
+    /// The stored schema cannot be read.
+    #[error("the schema in it is damaged: {0}")]
+    DamagedSchema(String),
+    /// A newer program wrote the file.
+    #[error("it was written in format {found}, this program reads up to {known}; use a newer one")]
+    NewerFormat {
+        /// Version of the file.
+        found: u32,
+        /// Newest version that this program reads.
+        known: u32,
+    },
+    /// Features that neither names nor numbers of columns match to the model's.
+    #[error("its {level}s have {}, the model was trained on {}", Columns(found), Columns(expected))]
+    OtherFeatures {
+        /// Nodes or edges.
+        level: Level,
+        /// Columns of the file.
+        found: FeatureLayout,
+        /// Columns of the model.
+        expected: FeatureLayout,
+    },
+    /// Targets that are not the model's.
+    #[error("its targets are {}, the model predicts {}", Targets(found), Targets(expected))]
+    OtherTargets {
+        /// Targets of the file.
+        found: TargetLayout,
+        /// Targets of the model.
+        expected: TargetLayout,
+    },
+    /// Targets in no table, or in several.
+    #[error("the targets \"{}\" are not all in one table", .0.join("\", \""))]
+    ScatteredTargets(Vec<String>),
+    /// Rows of several graphs that do not say which they belong to.
+    #[error("there is no column \"graph\", and the data has {graphs} graphs")]
+    GraphsUntold {
+        /// Number of graphs.
+        graphs: usize,
+    },
+    /// The graphs do not fit the schema.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// Encodings do not fit the graphs.
+    #[error(transparent)]
+    Graphs(#[from] GraphError),
+    /// A graph that one row of a Parquet file cannot hold.
+    #[error("a graph is too large for one row of a Parquet file")]
+    TooLarge,
+    /// Columns of a table that would bear the same name.
+    #[error("two columns of one table would be named \"{0}\"")]
+    Collision(String),
+    /// Rows whose columns are not those of the rows before.
+    #[error("the columns \"{}\" are not those of earlier rows", .0.join("\", \""))]
+    OtherRecords(Vec<String>),
+    /// An encoder that gave up.
+    #[error("{0}")]
+    Encoder(String),
+    /// Another set than ZINC-12k.
+    #[error("its {graphs} graphs are not ZINC-12k: content {found}, expected {expected}")]
+    NotZinc {
+        /// Number of graphs.
+        graphs: usize,
+        /// Content hash.
+        found: String,
+        /// Content hash of ZINC-12k.
+        expected: &'static str,
+    },
+    /// An answer of the hub that is no listing.
+    #[error("not a listing of Parquet files: {0}")]
+    NotAListing(String),
+    /// A listing without a split.
+    #[error("there is no split \"{split}\", only \"{}\"", found.join("\", \""))]
+    MissingSplit {
+        /// The split.
+        split: &'static str,
+        /// Splits found.
+        found: Vec<String>,
+    },
+    /// A word of an index list that is no position of a molecule.
+    #[error("\"{0}\" is not the position of a molecule")]
+    NotAPosition(String),
+}
+
+/// Numbers of columns in words.
+struct Columns<'a>(&'a FeatureLayout);
+
+impl std::fmt::Display for Columns<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let FeatureLayout { categorical, continuous, multi_hot } = self.0;
+        write!(f, "{categorical} categorical and {continuous} continuous columns")?;
+        f.write_str(if *multi_hot { " and lists of indices" } else { "" })
+    }
+}
+
+/// Targets in words.
+struct Targets<'a>(&'a TargetLayout);
+
+impl std::fmt::Display for Targets<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let TargetLayout { level, kind, columns } = self.0;
+        write!(f, "{columns} {} per {level}", kind.name())
+    }
+}
+
+/// What is wrong with a request.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum RequestProblem {
+    /// A schema with other features than the graphs.
+    #[error("of {level}s the schema names {}, the graphs have {}", Columns(stated), Columns(found))]
+    OtherFeatures {
+        /// Nodes or edges.
+        level: Level,
+        /// Columns of the schema.
+        stated: FeatureLayout,
+        /// Columns of the graphs.
+        found: FeatureLayout,
+    },
+    /// A schema with other targets than the graphs.
+    #[error("the schema names other targets than the graphs have")]
+    OtherTargets,
+    /// Values beyond the schema.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// Graphs that do not hold together.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+    /// A split that does not name each row once.
+    #[error("the split names {found} {level}s, but there are {rows}")]
+    SplitLength {
+        /// What is split.
+        level: Level,
+        /// Rows of the split.
+        found: usize,
+        /// Rows of the data.
+        rows: usize,
+    },
+    /// A part without rows.
+    #[error("part \"{part}\" would be empty: {rows} {level}s are too few{}{}", if *.strata { " to stratify" } else { "" }, share.map(|share| format!(" with a share of {share}")).unwrap_or_default())]
+    EmptyPart {
+        /// The part.
+        part: String,
+        /// Rows to be dealt.
+        rows: usize,
+        /// What is split.
+        level: Level,
+        /// Whether each stratum is dealt by itself.
+        strata: bool,
+        /// Share of the part, where shares are given.
+        share: Option<f64>,
+    },
+    /// More folds than rows, or fewer than two.
+    #[error("{rows} {level}s cannot be dealt into {folds} folds")]
+    Folds {
+        /// Rows to be dealt.
+        rows: usize,
+        /// What is split.
+        level: Level,
+        /// Folds requested.
+        folds: usize,
+    },
+    /// Shares that are not positive, or do not add up.
+    #[error("shares must be positive and add up to 1, not {sum}: {}", shares.iter().map(|(name, share)| format!("{name} {share}")).collect::<Vec<_>>().join(", "))]
+    Shares {
+        /// Sum of the shares.
+        sum: f64,
+        /// The shares.
+        shares: Vec<(String, f64)>,
+    },
+    /// Nothing to stratify by.
+    #[error("there are no {0} targets to stratify by")]
+    NoStrata(Level),
+    /// No column to group by.
+    #[error("there is no column \"{column}\" to group by; {}", if found.is_empty() { "the graphs carry none".into() } else { format!("there are: {}", found.join(", ")) })]
+    NoGroups {
+        /// The column.
+        column: String,
+        /// Columns that the graphs carry.
+        found: Vec<String>,
+    },
+    /// A column that cannot be grouped by.
+    #[error("column \"{column}\" holds values of type {kind}; texts, numbers and yes/no can be grouped by")]
+    GroupType {
+        /// The column.
+        column: String,
+        /// Its type.
+        kind: String,
+    },
+    /// Nothing to draw.
+    #[error("all splits are empty: ask for at least one graph")]
+    NoGraphs,
+    /// A server that did not answer as it should.
+    #[error("{url}: {message}{}", kept.map(|kept| format!(" ({kept} bytes are kept; the same command continues there)")).unwrap_or_default())]
+    Download {
+        /// The address.
+        url: String,
+        /// What happened.
+        message: String,
+        /// Bytes of an unfinished file.
+        kept: Option<u64>,
+    },
 }

@@ -182,7 +182,7 @@ impl Info {
             edge_categories: categories(store, &schema.edge.categorical, Level::Edge),
             target: schema.target.clone(),
             encodings: widths,
-            extras: dataset.extras().iter().map(|e| e.name.clone()).collect(),
+            extras: dataset.extras().iter().map(|extra| extra.name().to_owned()).collect(),
             memory_bytes: store.bytes(),
             content_sha256: crate::known::content_hash(store),
         }

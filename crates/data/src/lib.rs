@@ -1,36 +1,46 @@
-//! Data sets of graphs: schemas, files, generators, splits, statistics and downloads.
+//! Data sets of graphs: files, generators, splits, statistics and downloads.
+//!
+//! A file is decoded into raw columns, which are judged in one place, whatever the format: [`read`] for training,
+//! [`read_expecting`] for a model, [`GraphReader`] for predictions chunk by chunk.
+
+#[cfg(test)]
+extern crate self as graph_transformer_data;
 
 mod atomic;
 mod columns;
 mod dataset;
 mod error;
+mod extra;
 pub mod fetch;
-mod format;
+mod formats;
 mod info;
-mod jsonl;
 mod known;
-mod lenient;
-mod node_count;
-mod parquet;
 mod random;
+mod raw;
+mod reader;
+mod reason;
+mod record_writer;
 mod records;
+mod resolve;
 mod sbm;
 mod scalar;
 mod split;
 mod stored_schema;
-mod tables;
-mod target_staging;
 
 pub use atomic::{Prepared, remove_unfinished, write_atomic, write_bytes};
-pub use dataset::{Dataset, Extra, Splits};
-pub use error::{DataError, Result};
-pub use format::{Format, extension, files_of, read, read_leniently, write};
+pub use dataset::{Dataset, Splits};
+pub use error::{DataError, FileProblem, RequestProblem, Result};
+pub use extra::Extra;
+pub use formats::parquet::panic_is_contained;
+pub use formats::tables::{PairTable, TableMapping, TablePaths};
+pub use formats::{Format, extension, files_of, write};
 pub use info::{Histogram, Info, PartInfo, TargetInfo};
 pub use known::{ZINC_12K, content_hash};
-pub use lenient::Readable;
-pub use parquet::panic_is_contained;
 pub use random::Stream as RandomStream;
+pub use reader::{Chunk, GraphReader, read, read_expecting, read_tables};
+pub use reason::{Number, Problem, Reason};
+pub use record_writer::RecordWriter;
 pub use records::Records;
+pub use resolve::{Expected, Labels, Rejected};
 pub use sbm::{SbmSet, SbmSizes};
 pub use split::{Parts, SplitBy, SplitPlan, make_split, usual_level};
-pub use tables::{PairTable, TableMapping, TablePaths, read_tables};

@@ -1,22 +1,14 @@
 //! Named columns of equal length as a file: Parquet, CSV, TSV or JSON lines, by its name.
 
-use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, Float32Array, Int64Array, RecordBatch, StringArray};
-use arrow_schema::{Field, Schema as ArrowSchema};
-use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, ZstdLevel};
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
+use arrow_array::{Array, ArrayRef, Float32Array, Int64Array, StringArray};
 
 use crate::atomic::Prepared;
-use crate::columns as c;
-use crate::error::{DataError, Result};
-use crate::format::extension;
-use crate::scalar::Scalar;
+use crate::error::{DataError, FileProblem, Result};
+use crate::formats::extension;
+use crate::record_writer::RecordWriter;
 
 /// Columns to be written.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +47,7 @@ impl Records {
     pub fn check(path: &Path) -> Result<()> {
         match &*extension(path) {
             "parquet" | "csv" | "tsv" | "jsonl" | "ndjson" => Ok(()),
-            _ => Err(DataError::file(path, "unknown format: expected .parquet, .csv, .tsv or .jsonl")),
+            _ => Err(DataError::file(path, FileProblem::UnknownRowFormat)),
         }
     }
 
@@ -63,83 +55,33 @@ impl Records {
     ///
     /// # Errors
     /// If the name says no format that is known, or the file cannot be written.
+    ///
+    /// ```
+    /// use graph_transformer_data::Records;
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("scores.csv");
+    /// let mut records = Records::default();
+    /// records.integers("graph", [Some(0), Some(1)]);
+    /// records.reals("y", [0.5, f32::NAN]);
+    /// records.texts("reason", [None, Some("no node")]);
+    /// records.write(&path)?;
+    /// assert_eq!(std::fs::read_to_string(&path)?, "graph,y,reason\n0,0.5,\n1,,no node\n");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn write(self, path: &Path) -> Result<()> {
-        Self::check(path)?;
-        self.prepare(path, None)?.commit()
+        self.prepare(path)?.commit()
     }
 
-    /// Writes the columns into a file that does not bear its name yet, with a schema in the metadata where the format has any.
-    pub(crate) fn prepare(self, path: &Path, schema: Option<&str>) -> Result<Prepared> {
-        match &*extension(path) {
-            "parquet" => self.write_parquet(path, schema),
-            "jsonl" | "ndjson" => self.write_json(path),
-            "tsv" => self.write_csv(path, b'\t'),
-            _ => self.write_csv(path, b','),
-        }
+    /// Writes the columns into a file that does not bear its name yet.
+    pub(crate) fn prepare(self, path: &Path) -> Result<Prepared> {
+        let mut writer = RecordWriter::create(path)?;
+        writer.write(&self)?;
+        writer.prepare()
     }
 
-    fn write_parquet(self, path: &Path, schema: Option<&str>) -> Result<Prepared> {
-        let fields: Vec<Field> =
-            self.0.iter().map(|(name, array)| Field::new(name, array.data_type().clone(), true)).collect();
-        let metadata = schema.map(|text| vec![KeyValue::new(c::SCHEMA_KEY.into(), text.to_owned())]);
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::ZSTD(ZstdLevel::try_new(1).expect("level 1 exists")))
-            .set_key_value_metadata(metadata)
-            .build();
-        Prepared::write(path, |out| {
-            let failed = |e: parquet::errors::ParquetError| DataError::file(path, e.to_string());
-            let arrow = Arc::new(ArrowSchema::new(fields));
-            let arrays = self.0.into_iter().map(|(_, array)| array).collect();
-            let batch =
-                RecordBatch::try_new(arrow.clone(), arrays).map_err(|e| DataError::file(path, e.to_string()))?;
-            let mut writer = ArrowWriter::try_new(out, arrow, Some(properties)).map_err(failed)?;
-            writer.write(&batch).map_err(failed)?;
-            writer.close().map(|_| ()).map_err(failed)
-        })
+    /// Columns with their names.
+    pub(crate) fn columns(&self) -> &[(String, ArrayRef)] {
+        &self.0
     }
-
-    fn write_csv(self, path: &Path, delimiter: u8) -> Result<Prepared> {
-        Prepared::write(path, |out| {
-            let failed = |e: csv::Error| DataError::file(path, e.to_string());
-            let mut writer = csv::WriterBuilder::new().delimiter(delimiter).from_writer(out);
-            writer.write_record(self.0.iter().map(|(name, _)| name)).map_err(failed)?;
-            for row in 0..self.rows() {
-                for (_, array) in &self.0 {
-                    writer.write_field(cell_text(array, row)).map_err(failed)?;
-                }
-                writer.write_record(None::<&[u8]>).map_err(failed)?;
-            }
-            writer.flush().map_err(|e| DataError::io(path, e))
-        })
-    }
-
-    fn write_json(self, path: &Path) -> Result<Prepared> {
-        let keys: Vec<String> =
-            self.0.iter().map(|(name, _)| serde_json::Value::from(name.as_str()).to_string()).collect();
-        Prepared::write(path, |out| {
-            let mut line = String::new();
-            for row in 0..self.rows() {
-                line.clear();
-                for ((_, array), key) in self.0.iter().zip(&keys) {
-                    line.push(if line.is_empty() { '{' } else { ',' });
-                    line.push_str(key);
-                    line.push(':');
-                    line.push_str(&Scalar::at(array, row).map_or("null".into(), |value| value.to_json()));
-                }
-                line.push_str("}\n");
-                out.write_all(line.as_bytes()).map_err(|e| DataError::io(path, e))?;
-            }
-            Ok(())
-        })
-    }
-}
-
-fn cell_text(array: &ArrayRef, row: usize) -> String {
-    if let Some(list) = array.as_list_opt::<i32>() {
-        let values = list.value(row);
-        let words: Vec<String> =
-            (0..values.len()).filter_map(|at| Scalar::at(&values, at)).map(|v| v.to_text()).collect();
-        return words.join(" ");
-    }
-    Scalar::at(array, row).map(|value| value.to_text()).unwrap_or_default()
 }

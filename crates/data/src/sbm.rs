@@ -15,7 +15,7 @@ use gt_graph::{FeatureRows, GraphParts, GraphStore, Level, TargetKind, TargetRow
 use rayon::prelude::*;
 
 use crate::dataset::{Dataset, Splits};
-use crate::error::{DataError, Result};
+use crate::error::{RequestProblem, Result};
 use crate::random::{Probability, Stream};
 use gt_graph::{FeatureSchema, Schema, TargetColumn, TargetSchema, Vocabulary};
 
@@ -82,7 +82,7 @@ impl SbmSet {
     pub fn generate(self, seed: u64, sizes: SbmSizes) -> Result<Dataset> {
         let parts = [("train", sizes.train), ("val", sizes.val), ("test", sizes.test)];
         if parts.iter().all(|(_, count)| *count == 0) {
-            return Err(DataError::Request("all splits are empty: ask for at least one graph".into()));
+            return Err(RequestProblem::NoGraphs.into());
         }
         let patterns: Vec<Pattern> = match self {
             SbmSet::Pattern => {

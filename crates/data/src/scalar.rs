@@ -5,7 +5,8 @@ use arrow_array::types::{Float32Type, Float64Type};
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 
-use crate::parquet::{Leaf, Numbers};
+use crate::formats::parquet;
+use crate::raw::Values;
 
 /// A value that is not null.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,9 +29,9 @@ impl<'a> Scalar<'a> {
             DataType::Boolean => Scalar::Boolean(values.as_boolean().value(row)),
             DataType::Float32 => Scalar::Single(values.as_primitive::<Float32Type>().value(row)),
             DataType::Float64 => Scalar::Double(values.as_primitive::<Float64Type>().value(row)),
-            _ => match Leaf::new(&values.slice(row, 1))?.values {
-                Numbers::Integer(value) => Scalar::Integer(value[0]),
-                Numbers::Real(_) => return None,
+            _ => match parquet::numbers(&values.slice(row, 1))? {
+                Values::Integers(value) => Scalar::Integer(value[0]),
+                _ => return None,
             },
         })
     }

@@ -5,9 +5,8 @@ use std::collections::HashMap;
 use gt_graph::{GraphStore, Level};
 
 use crate::dataset::{Dataset, Splits};
-use crate::error::{DataError, Result};
+use crate::error::{RequestProblem, Result};
 use crate::random::Stream;
-use crate::scalar::Scalar;
 
 /// What decides where a row goes.
 #[derive(Clone, Debug, PartialEq)]
@@ -94,15 +93,12 @@ pub fn make_split(dataset: &Dataset, plan: &SplitPlan) -> Result<Splits> {
     (0..rows).for_each(|row| codes[row] = codes[first[row]]);
     let split = Splits { level: plan.level, names, codes };
     if let Some(empty) = (0..split.names.len()).find(|&part| !split.codes.contains(&(part as u16))) {
-        let strata = if plan.by == SplitBy::Stratified { " to stratify" } else { "" };
         let share = match &plan.parts {
-            Parts::Shares(_) => format!(" with a share of {}", shares[empty]),
-            Parts::Folds(_) => String::new(),
+            Parts::Shares(_) => Some(shares[empty]),
+            Parts::Folds(_) => None,
         };
-        return Err(DataError::Request(format!(
-            "part `{}` would be empty: {rows} {}s are too few{strata}{share}",
-            split.names[empty], plan.level
-        )));
+        let (part, strata) = (split.names[empty].clone(), plan.by == SplitBy::Stratified);
+        return Err(RequestProblem::EmptyPart { part, rows, level: plan.level, strata, share }.into());
     }
     Ok(split)
 }
@@ -113,7 +109,7 @@ fn parts(parts: &Parts, rows: usize, level: Level) -> Result<(Vec<String>, Vec<f
     match parts {
         Parts::Folds(folds) => {
             if *folds < 2 || *folds > rows || *folds > usize::from(u16::MAX) {
-                return Err(DataError::Request(format!("{rows} {level}s cannot be dealt into {folds} folds")));
+                return Err(RequestProblem::Folds { rows, level, folds: *folds }.into());
             }
             Ok(((0..*folds).map(|fold| format!("fold{fold}")).collect(), vec![1.0 / *folds as f64; *folds]))
         }
@@ -123,11 +119,7 @@ fn parts(parts: &Parts, rows: usize, level: Level) -> Result<(Vec<String>, Vec<f
                 || shares.iter().any(|(_, share)| share.is_nan() || *share <= 0.0)
                 || (sum - 1.0).abs() > 1e-6
             {
-                let text: Vec<_> = shares.iter().map(|(name, share)| format!("{name} {share}")).collect();
-                return Err(DataError::Request(format!(
-                    "shares must be positive and add up to 1, not {sum}: {}",
-                    text.join(", ")
-                )));
+                return Err(RequestProblem::Shares { sum, shares: shares.clone() }.into());
             }
             Ok(shares.iter().map(|(name, share)| (name.clone(), share / sum)).unzip())
         }
@@ -179,7 +171,7 @@ fn sizes(rows: usize, shares: &[f64], random: &mut Stream) -> Vec<usize> {
 fn strata(dataset: &Dataset, level: Level) -> Result<Vec<Vec<usize>>> {
     let schema = dataset.schema().target.as_ref().filter(|t| t.level == level);
     let (Some(schema), Some(targets)) = (schema, dataset.graphs().target()) else {
-        return Err(DataError::Request(format!("there are no {level} targets to stratify by")));
+        return Err(RequestProblem::NoStrata(level).into());
     };
     let columns = schema.columns.len();
     let rows = dataset.graphs().rows(level);
@@ -206,26 +198,19 @@ fn strata(dataset: &Dataset, level: Level) -> Result<Vec<Vec<usize>>> {
 
 /// Rows by the value of a carried column of their graph, in order of appearance; each missing value is a group of its own.
 fn groups(dataset: &Dataset, level: Level, column: &str) -> Result<Vec<Vec<usize>>> {
-    let extra = dataset.extra(column).ok_or_else(|| {
-        let found: Vec<_> = dataset.extras().iter().map(|e| e.name.as_str()).collect();
-        let there = match &found[..] {
-            [] => "the graphs carry none".to_owned(),
-            found => format!("there are: {}", found.join(", ")),
-        };
-        DataError::Request(format!("there is no column `{column}` to group by; {there}"))
+    let extra = dataset.extra(column).ok_or_else(|| RequestProblem::NoGroups {
+        column: column.into(),
+        found: dataset.extras().iter().map(|extra| extra.name().to_owned()).collect(),
     })?;
-    let kind = extra.values.data_type();
-    if !Scalar::has_text(kind) {
-        return Err(DataError::Request(format!(
-            "column `{column}` holds values of type {kind}; texts, numbers and yes/no can be grouped by"
-        )));
+    if !extra.has_text() {
+        return Err(RequestProblem::GroupType { column: column.into(), kind: extra.kind() }.into());
     }
     let mut known: HashMap<String, usize> = HashMap::new();
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for graph in 0..dataset.graphs().len() {
         let rows = dataset.graphs().row_range(level, graph);
-        let at = match Scalar::at(&extra.values, graph) {
-            Some(value) => *known.entry(value.to_text()).or_insert(groups.len()),
+        let at = match extra.text(graph) {
+            Some(value) => *known.entry(value).or_insert(groups.len()),
             None => groups.len(),
         };
         if at == groups.len() {
@@ -258,16 +243,19 @@ mod tests {
     use arrow_array::Date32Array;
 
     use super::*;
-    use crate::dataset::Extra;
+    use crate::error::DataError;
+    use crate::extra::Extra;
+    use crate::resolve::Resolved;
     use crate::sbm::{SbmSet, SbmSizes};
 
     #[test]
     fn columns_without_a_text_cannot_be_grouped_by() {
         let drawn = SbmSet::Cluster.generate(1, SbmSizes { train: 4, val: 2, test: 2 }).unwrap();
-        let days = Extra { name: "day".into(), values: Arc::new(Date32Array::from(vec![1, 1, 2, 2, 3, 3, 4, 4])) };
+        let days = Extra::new("day", Arc::new(Date32Array::from(vec![1, 1, 2, 2, 3, 3, 4, 4])));
         let (schema, graphs) = (drawn.schema().clone(), drawn.graphs().clone());
-        let set = Dataset::from_file(Path::new("days"), Ok(schema), graphs, None, vec![days]).unwrap();
-        let message = groups(&set, Level::Graph, "day").unwrap_err().to_string();
-        assert_eq!(message, "column `day` holds values of type Date32; texts, numbers and yes/no can be grouped by");
+        let resolved = Resolved { schema, inferred: false, graphs, split: None };
+        let set = Dataset::from_file(Path::new("days"), resolved, vec![days]).unwrap();
+        let Err(DataError::Request(problem)) = groups(&set, Level::Graph, "day") else { panic!("it was grouped") };
+        assert_eq!(problem, RequestProblem::GroupType { column: "day".into(), kind: "Date32".into() });
     }
 }

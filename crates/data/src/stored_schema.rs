@@ -1,11 +1,11 @@
-//! The schema as files carry it: in Parquet's metadata, in the first record of JSON lines, beside CSV tables.
+//! The schema as files carry it: in a column of Parquet, in the first record of JSON lines, in a file next to tables.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{DataError, Result};
+use crate::error::{DataError, FileProblem, Result};
 use gt_graph::Schema;
 
 /// Version of the layout that this program writes, and the newest it reads.
@@ -28,14 +28,11 @@ impl StoredSchema {
 
     /// Reads what a writer of this project left in a file.
     pub(crate) fn parse(text: &str, path: &Path) -> Result<Self> {
-        let stored: Self = serde_json::from_str(text)
-            .map_err(|e| DataError::file(path, format!("the schema in it is damaged: {e}")))?;
+        let stored: Self =
+            serde_json::from_str(text).map_err(|e| DataError::file(path, FileProblem::DamagedSchema(e.to_string())))?;
         if stored.format_version > FORMAT_VERSION {
-            let version = stored.format_version;
-            let message = format!(
-                "it was written in format {version}, this program reads up to {FORMAT_VERSION}; use a newer one"
-            );
-            return Err(DataError::file(path, message));
+            let found = stored.format_version;
+            return Err(DataError::file(path, FileProblem::NewerFormat { found, known: FORMAT_VERSION }));
         }
         Ok(stored)
     }

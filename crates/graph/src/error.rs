@@ -96,3 +96,17 @@ pub enum GraphError {
         iterations: usize,
     },
 }
+
+/// A category, index or class that a schema does not know.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("graph {graph}, column \"{column}\": {value} is beyond its vocabulary of {size} entries")]
+pub struct SchemaError {
+    /// Position of the graph, from 0.
+    pub graph: usize,
+    /// Name of the column.
+    pub column: String,
+    /// The value.
+    pub value: usize,
+    /// Values are smaller than this.
+    pub size: usize,
+}

@@ -178,6 +178,27 @@ impl FeatureTable {
         }
     }
 
+    /// Turns a categorical column into the continuous column `at`.
+    pub(crate) fn make_continuous(&mut self, column: usize, at: usize) {
+        let FeatureLayout { categorical: a, continuous: b, .. } = self.layout;
+        let rows = self.categorical.len() / a;
+        let mut continuous = Vec::with_capacity(rows * (b + 1));
+        for row in 0..rows {
+            let (before, after) = self.continuous[row * b..(row + 1) * b].split_at(at);
+            continuous.extend_from_slice(before);
+            continuous.push(self.categorical[row * a + column] as f32);
+            continuous.extend_from_slice(after);
+        }
+        let mut position = 0;
+        self.categorical.retain(|_| {
+            position += 1;
+            (position - 1) % a != column
+        });
+        self.continuous = continuous;
+        self.layout.categorical -= 1;
+        self.layout.continuous += 1;
+    }
+
     /// Largest value of each categorical column plus one, and of the multi-hot indices.
     pub(crate) fn vocabularies(&self) -> (Vec<usize>, usize) {
         let a = self.layout.categorical;

@@ -21,7 +21,7 @@ mod targets;
 
 pub use atomic::{PartialFile, remove_unfinished, write_atomic};
 pub use batch::GraphBatch;
-pub use error::GraphError;
+pub use error::{GraphError, SchemaError};
 pub use features::{FeatureRows, Ragged};
 pub use full::FullView;
 pub use layout::{FeatureLayout, Layout, Level, MISSING_CLASS, TargetKind, TargetLayout};

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::SchemaError;
 use crate::layout::{FeatureLayout, Layout, Level, MISSING_CLASS, TargetKind, TargetLayout};
 use crate::store::GraphStore;
 
@@ -83,8 +84,8 @@ impl FeatureSchema {
         }
     }
 
-    /// Enlarges each vocabulary to the values that occur; says which column was declared too small, and for which graph.
-    fn cover(&mut self, graphs: &GraphStore, level: Level) -> Result<(), String> {
+    /// Fills in each vocabulary of size 0 with the values that occur, and checks the others.
+    fn cover(&mut self, graphs: &GraphStore, level: Level) -> Result<(), SchemaError> {
         let seen = graphs.vocabularies(level);
         let width = self.categorical.len();
         let columns = self.categorical.iter_mut().zip(seen.0).chain(self.multi_hot.iter_mut().map(|v| (v, seen.1)));
@@ -92,8 +93,8 @@ impl FeatureSchema {
             if vocabulary.size == 0 {
                 vocabulary.size = seen.max(1);
             } else if seen > vocabulary.size {
-                let Vocabulary { name, size } = vocabulary;
-                let beyond = |value: &&u32| **value as usize >= *size;
+                let size = vocabulary.size;
+                let beyond = |value: &&u32| **value as usize >= size;
                 let found = graphs.iter().enumerate().find_map(|(number, graph)| {
                     let rows = if level == Level::Node { graph.node() } else { graph.edge() };
                     let value = match rows.multi_hot {
@@ -103,9 +104,7 @@ impl FeatureSchema {
                     value.map(|value| (number, *value as usize))
                 });
                 let (graph, value) = found.unwrap_or((0, seen - 1));
-                return Err(format!(
-                    "graph {graph}, column `{name}`: {value} is beyond its vocabulary of {size} entries"
-                ));
+                return Err(SchemaError { graph, column: vocabulary.name.clone(), value, size });
             }
         }
         Ok(())
@@ -220,7 +219,10 @@ impl Schema {
 
     /// Fills in every vocabulary and class count that is still 0 with the smallest that holds the data,
     /// and checks the others.
-    pub fn cover(&mut self, graphs: &GraphStore) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// The first value beyond its vocabulary, with its graph and column.
+    pub fn cover(&mut self, graphs: &GraphStore) -> Result<(), SchemaError> {
         self.node.cover(graphs, Level::Node)?;
         self.edge.cover(graphs, Level::Edge)?;
         let (Some(schema), Some(rows)) = (&mut self.target, graphs.target()) else { return Ok(()) };
@@ -242,7 +244,8 @@ impl Schema {
                 let class = (seen - 1) as u32;
                 let row = classes.iter().skip(at).step_by(columns).position(|found| *found == class).unwrap_or(0);
                 let graph = (0..graphs.len()).find(|&graph| graphs.row_range(schema.level, graph).contains(&row));
-                return Err(format!("graph {}, target `{name}`: class {class} of {known}", graph.unwrap_or(0)));
+                let (graph, value) = (graph.unwrap_or(0), class as usize);
+                return Err(SchemaError { graph, column: name.clone(), value, size: *known });
             }
         }
         Ok(())

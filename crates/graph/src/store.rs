@@ -9,7 +9,7 @@ use std::ops::Range;
 use crate::encoding::Encodings;
 use crate::error::GraphError;
 use crate::features::{FeatureRows, FeatureTable};
-use crate::layout::{Layout, Level, TargetLayout};
+use crate::layout::{FeatureLayout, Layout, Level, TargetLayout};
 use crate::targets::{TargetRows, TargetTable};
 
 /// Most nodes, or edges, of one graph and of one batch: indices are 32-bit, the last value is reserved.
@@ -187,6 +187,36 @@ impl GraphStore {
         self.dst.reserve_exact(edges);
         self.node.reserve(nodes);
         self.edge.reserve(edges);
+    }
+
+    /// Decides the feature columns of a level on which no graph has rows yet.
+    ///
+    /// # Panics
+    /// If there are rows already, or the level is that of graphs.
+    pub fn set_columns(&mut self, level: Level, columns: FeatureLayout) {
+        assert_eq!(self.rows(level), 0, "columns are decided before the first row");
+        let (table, own) = match level {
+            Level::Node => (&mut self.node, &mut self.layout.node),
+            Level::Edge => (&mut self.edge, &mut self.layout.edge),
+            Level::Graph => panic!("graphs as a whole have no features"),
+        };
+        own.clone_from(&columns);
+        *table = FeatureTable::new(columns);
+    }
+
+    /// Turns a categorical feature into the continuous one at position `at`: a reader may learn late that a column holds
+    /// real numbers.
+    ///
+    /// # Panics
+    /// If there is no such column.
+    pub fn make_continuous(&mut self, level: Level, column: usize, at: usize) {
+        let (table, own) = match level {
+            Level::Node => (&mut self.node, &mut self.layout.node),
+            Level::Edge => (&mut self.edge, &mut self.layout.edge),
+            Level::Graph => panic!("graphs as a whole have no features"),
+        };
+        table.make_continuous(column, at);
+        own.clone_from(&table.layout);
     }
 
     /// Replaces the targets of all graphs, given one after the other.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ureq::http::{Response, StatusCode};
 use ureq::{Agent, Body};
 
-use crate::error::{DataError, Result};
+use crate::error::{DataError, RequestProblem, Result};
 
 /// How far a download is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,9 +47,7 @@ pub fn download(url: &str, path: &Path, progress: &mut dyn FnMut(Progress<'_>)) 
             Err(Failure::Final(error)) => return Err(error),
             Err(Failure::Broken(message)) if attempt >= ATTEMPTS => {
                 let kept = partial.length();
-                return Err(DataError::Request(format!(
-                    "{url}: {message} ({kept} bytes are kept; the same command continues there)"
-                )));
+                return Err(RequestProblem::Download { url: url.into(), message, kept: Some(kept) }.into());
             }
             Err(Failure::Broken(_)) => attempt += 1,
         }
@@ -111,7 +109,11 @@ impl Partial {
                 return Err(Failure::Broken("the partial file did not fit and was dropped".into()));
             }
             _ if status.is_server_error() => return Err(Failure::Broken(format!("the server answered {status}"))),
-            _ => return Err(Failure::Final(DataError::Request(format!("{url}: the server answered {status}")))),
+            _ => {
+                let message = format!("the server answered {status}");
+                let refused = RequestProblem::Download { url: url.into(), message, kept: None };
+                return Err(Failure::Final(refused.into()));
+            }
         };
         let header = |name: &str| response.headers().get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
         fs::write(&self.tag, header("etag").filter(|tag| !tag.starts_with("W/")).unwrap_or_default()).map_err(io)?;

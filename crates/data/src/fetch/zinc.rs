@@ -12,9 +12,10 @@ use gt_graph::{GraphRef, GraphStore, Level};
 
 use super::download::{Progress, download};
 use crate::dataset::{Dataset, Splits};
-use crate::error::{DataError, Result};
-use crate::format;
+use crate::error::{DataError, FileProblem, Result};
+use crate::formats;
 use crate::known::{self, content_hash};
+use crate::reader::read;
 use gt_graph::Schema;
 
 /// Where ZINC comes from.
@@ -50,7 +51,7 @@ const SPLITS: [(&str, [&str; 3]); 3] = [
 pub fn fetch_zinc(source: &ZincSource, cache: &Path, progress: &mut dyn FnMut(Progress<'_>)) -> Result<PathBuf> {
     let target = cache.join("zinc12k.parquet");
     if target.exists() {
-        check(&format::read(&target)?, &target)?;
+        check(&read(&target)?, &target)?;
         return Ok(target);
     }
     let folder = cache.join("downloads").join("zinc");
@@ -66,8 +67,8 @@ pub fn fetch_zinc(source: &ZincSource, cache: &Path, progress: &mut dyn FnMut(Pr
             download(&format!("{}/{split}.index", source.indices), &index, progress)?;
         }
         let urls = names.iter().find_map(|name| files.get(*name)).ok_or_else(|| {
-            let found: Vec<_> = files.keys().map(String::as_str).collect();
-            DataError::file(&listing, format!("there is no split `{split}`, only `{}`", found.join("`, `")))
+            let found = files.keys().cloned().collect();
+            DataError::file(&listing, FileProblem::MissingSplit { split, found })
         })?;
         let mut parts = Vec::new();
         for (number, url) in urls.iter().enumerate() {
@@ -75,7 +76,7 @@ pub fn fetch_zinc(source: &ZincSource, cache: &Path, progress: &mut dyn FnMut(Pr
             if !path.exists() {
                 download(url, &path, progress)?;
             }
-            parts.push(format::read(&path)?);
+            parts.push(read(&path)?);
         }
         choose(&mut chosen, &parts, &index)?;
         splits.codes.resize(chosen.len(), splits.names.len() as u16);
@@ -86,7 +87,7 @@ pub fn fetch_zinc(source: &ZincSource, cache: &Path, progress: &mut dyn FnMut(Pr
     let mut dataset = Dataset::new(schema, chosen)?;
     dataset.set_split(splits)?;
     check(&dataset, Path::new(&source.listing))?;
-    format::write(&dataset, &target)?;
+    formats::write(&dataset, &target)?;
     let _ = fs::remove_dir_all(&folder);
     Ok(target)
 }
@@ -96,11 +97,11 @@ pub fn fetch_zinc(source: &ZincSource, cache: &Path, progress: &mut dyn FnMut(Pr
 /// # Errors
 /// If the file does not hold exactly ZINC-12k.
 pub fn zinc_from_file(file: &Path, cache: &Path) -> Result<PathBuf> {
-    let dataset = format::read(file)?;
+    let dataset = read(file)?;
     check(&dataset, file)?;
     fs::create_dir_all(cache).map_err(|e| DataError::io(cache, e))?;
     let target = cache.join("zinc12k.parquet");
-    format::write(&dataset, &target)?;
+    formats::write(&dataset, &target)?;
     Ok(target)
 }
 
@@ -110,23 +111,23 @@ fn check(dataset: &Dataset, origin: &Path) -> Result<()> {
         return Ok(());
     }
     let (graphs, expected) = (dataset.graphs().len(), known::ZINC_12K);
-    Err(DataError::file(origin, format!("its {graphs} graphs are not ZINC-12k: content {found}, expected {expected}")))
+    Err(DataError::file(origin, FileProblem::NotZinc { graphs, found, expected }))
 }
 
 /// Addresses per split, of the only (or the first) configuration.
 fn parse_listing(path: &Path) -> Result<BTreeMap<String, Vec<String>>> {
     let text = fs::read_to_string(path).map_err(|e| DataError::io(path, e))?;
-    let configs: BTreeMap<String, BTreeMap<String, Vec<String>>> = serde_json::from_str(&text)
-        .map_err(|e| DataError::file(path, format!("not a listing of Parquet files: {e}")))?;
-    configs.into_values().next().ok_or_else(|| DataError::file(path, "the listing is empty"))
+    let configs: BTreeMap<String, BTreeMap<String, Vec<String>>> =
+        serde_json::from_str(&text).map_err(|e| DataError::file(path, FileProblem::NotAListing(e.to_string())))?;
+    configs.into_values().next().ok_or_else(|| DataError::file(path, FileProblem::NotAListing("it is empty".into())))
 }
 
 /// Appends the graphs that an index list names, numbered through all parts.
 fn choose(chosen: &mut GraphStore, parts: &[Dataset], index: &Path) -> Result<()> {
     let text = fs::read_to_string(index).map_err(|e| DataError::io(index, e))?;
     for word in text.split([',', '\n', ' ']).map(str::trim).filter(|word| !word.is_empty()) {
-        let mut position: usize =
-            word.parse().map_err(|_| DataError::file(index, format!("`{word}` is not a position")))?;
+        let no_position = || DataError::file(index, FileProblem::NotAPosition(word.into()));
+        let mut position: usize = word.parse().map_err(|_| no_position())?;
         let part = parts.iter().find(|part| match position.checked_sub(part.graphs().len()) {
             Some(rest) => {
                 position = rest;
@@ -134,13 +135,11 @@ fn choose(chosen: &mut GraphStore, parts: &[Dataset], index: &Path) -> Result<()
             }
             None => true,
         });
-        let part =
-            part.ok_or_else(|| DataError::file(index, format!("position {word} is beyond the last molecule")))?;
+        let part = part.ok_or_else(no_position)?;
         if chosen.is_empty() && chosen.layout() != part.graphs().layout() {
             *chosen = GraphStore::new(part.graphs().layout().clone());
         }
-        push_sorted(chosen, &part.graphs().graph(position))
-            .map_err(|e| DataError::file(index, format!("molecule {word}: {e}")))?;
+        push_sorted(chosen, &part.graphs().graph(position)).map_err(|error| DataError::file(index, error.into()))?;
     }
     Ok(())
 }

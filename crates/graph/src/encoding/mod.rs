@@ -38,6 +38,17 @@ pub trait Encoding: Sync {
     fn encode(&self, graph: GraphRef<'_>, out: &mut [Self::Value]) -> Result<(), GraphError>;
 }
 
+/// Which of the three encodings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EncodingKind {
+    /// Laplacian eigenvectors.
+    Laplacian,
+    /// Return probabilities of a random walk.
+    RandomWalk,
+    /// Weisfeiler–Lehman roles.
+    WeisfeilerLehman,
+}
+
 /// Encodes every graph of a set, in parallel; the result is `[all nodes, width]`.
 ///
 /// # Errors

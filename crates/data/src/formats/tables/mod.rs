@@ -1,7 +1,7 @@
 //! Tables of nodes, edges and (optionally) graphs, as CSV or Parquet.
 //!
 //! One row per node and per edge. With several graphs each table has a `graph` column; a third table then holds what belongs
-//! to a graph as a whole. Tables of this project name their columns in a schema (Parquet metadata, or `NAME_schema.json` beside
+//! to a graph as a whole. Tables of this project name their columns in a schema (`NAME_schema.json` next to
 //! `NAME_nodes.csv`); for others, [`TableMapping`] says what a column is, and defaults cover the usual names:
 //!
 //! | role | default names |
@@ -15,23 +15,26 @@
 //!
 //! In CSV an empty cell is a missing value, and a list is written with blanks: `3 17 52`.
 
+mod decode;
 mod ids;
 mod mapping;
 mod pairs;
 mod quotes;
-mod read;
+mod roles;
 mod table;
 mod write;
 
 use std::path::{Path, PathBuf};
 
+use gt_graph::Level;
+
+pub(crate) use decode::Decoder;
 pub use mapping::TableMapping;
 pub use pairs::PairTable;
-pub use read::read_tables;
-pub(crate) use read::read_with;
 pub(crate) use write::write;
 
-use crate::error::{DataError, Result};
+use self::table::Table;
+use crate::error::{DataError, FileProblem, Result};
 
 /// The files of one data set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,9 +59,7 @@ impl TablePaths {
     /// If the path is not that of a table of nodes.
     pub fn beside(nodes: &Path) -> Result<Self> {
         if !Self::is_nodes_table(nodes) {
-            let message =
-                "a table of nodes should be named NAME_nodes.csv or NAME_nodes.parquet, with NAME_edges beside it";
-            return Err(DataError::file(nodes, message));
+            return Err(DataError::file(nodes, FileProblem::NotANodesTable));
         }
         Ok(Self {
             edges: sibling(nodes, "edges", None),
@@ -74,6 +75,30 @@ impl TablePaths {
     }
 }
 
+/// Tables in memory.
+struct Tables {
+    nodes: Table,
+    edges: Table,
+    graphs: Option<Table>,
+}
+
+impl Tables {
+    /// The table of a level.
+    fn of(&self, level: Level) -> Option<&Table> {
+        match level {
+            Level::Graph => self.graphs.as_ref(),
+            Level::Node => Some(&self.nodes),
+            Level::Edge => Some(&self.edges),
+        }
+    }
+
+    /// All tables with their levels: that of graphs, if there is one, of nodes and of edges.
+    fn leveled(&self) -> impl Iterator<Item = (Level, &Table)> {
+        let levels = [Level::Graph, Level::Node, Level::Edge].into_iter();
+        levels.filter_map(|level| self.of(level).map(|table| (level, table)))
+    }
+}
+
 /// `NAME_word.EXTENSION` for `NAME_nodes.…`.
 fn sibling(nodes: &Path, word: &str, extension: Option<&str>) -> PathBuf {
     let stem = nodes.file_stem().unwrap_or_default().to_string_lossy();
@@ -85,7 +110,7 @@ fn sibling(nodes: &Path, word: &str, extension: Option<&str>) -> PathBuf {
     })
 }
 
-/// Where the schema of CSV tables lies.
+/// Where the schema of tables lies.
 pub(crate) fn schema_path(nodes: &Path) -> PathBuf {
     sibling(nodes, "schema", Some("json"))
 }

@@ -1,7 +1,7 @@
 //! Which column of a table plays which role.
 
 use super::table::Table;
-use crate::error::{DataError, Result};
+use crate::error::{DataError, FileProblem, Result};
 
 /// What the columns of foreign tables are. Empty fields fall back to the default names (see the module's table).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,11 +42,9 @@ impl TableMapping {
         let lists = [&self.targets, &self.categorical, &self.continuous, &self.multi_hot, &self.ignore];
         for name in named.chain(lists.into_iter().flatten()) {
             if !tables.iter().any(|t| t.position(name).is_some()) {
-                let found: Vec<_> = tables.iter().flat_map(|t| t.names()).collect();
-                return Err(DataError::file(
-                    &tables[0].path,
-                    format!("there is no column `{name}`; there are `{}`", found.join("`, `")),
-                ));
+                let found = tables.iter().flat_map(|t| t.names()).map(str::to_owned).collect();
+                let problem = FileProblem::MissingColumn { column: name.clone(), found, hint: "" };
+                return Err(DataError::file(&tables[0].path, problem));
             }
         }
         Ok(())

@@ -1,10 +1,13 @@
 //! Which rows of the tables belong together: graphs and nodes by their ids, edges by their ends.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+
+use gt_graph::Level;
 
 use super::mapping::TableMapping;
 use super::table::Table;
-use crate::error::{DataError, Result};
+use crate::error::{DataError, FileProblem, Result};
+use crate::reason::{Problem, Reason};
 
 /// The value of an id cell: a number is the same in every table, however its column came by a decimal point; anything else, leading zeros included, is a name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -34,14 +37,14 @@ impl std::fmt::Display for Id {
 
 fn read_ids(table: &Table, column: usize) -> Result<Vec<Id>> {
     let column = &table.columns[column];
-    let missing = |row: usize| DataError::row(&table.path, row + 1, &column.name, "the cell is empty");
+    let missing = |row: usize| DataError::row(&table.path, row + 1, &column.name, Problem::Null);
     (0..table.rows).map(|row| column.text(row).map(Id::from).ok_or_else(|| missing(row))).collect()
 }
 
 /// Rows of a table sorted by graph, stable.
 pub(super) struct ByGraph {
     pub(super) rows: Vec<usize>,
-    offsets: Vec<usize>,
+    pub(super) offsets: Vec<usize>,
 }
 
 impl ByGraph {
@@ -68,7 +71,8 @@ impl ByGraph {
 /// Which graph each row belongs to, and the edges in the graphs' own numbering.
 pub(super) struct Ids {
     pub(super) graphs: usize,
-    pub(super) graph_rows: Vec<usize>,
+    /// Graphs with edges that lead nowhere.
+    pub(super) broken: BTreeMap<usize, Reason>,
     pub(super) nodes: ByGraph,
     pub(super) edges: ByGraph,
     pub(super) src: Vec<u32>,
@@ -86,11 +90,9 @@ impl Ids {
         let node_id = mapping.find(mapping.node.as_ref(), nodes, &["node", "id"]);
         let end = |named: &Option<String>, defaults: &[&str], what: &str| {
             mapping.find(named.as_ref(), edges, defaults).ok_or_else(|| {
-                let found: Vec<_> = edges.names().collect();
-                DataError::file(
-                    &edges.path,
-                    format!("no column for the edges' {what} among `{}`; name it with --{what}", found.join("`, `")),
-                )
+                let found = edges.names().map(str::to_owned).collect();
+                let hint = "; name the ends of the edges with --src and --dst";
+                DataError::file(&edges.path, FileProblem::MissingColumn { column: what.into(), found, hint })
             })
         };
         let src = end(&mapping.src, &["src", "source", "from"], "src")?;
@@ -99,21 +101,22 @@ impl Ids {
         // The graphs: listed in their own table, or in order of appearance among the nodes, or just one.
         let mut known: HashMap<Id, usize> = HashMap::new();
         let listed = graphs.map(|table| {
-            let column =
-                graph_column(table).ok_or_else(|| DataError::file(&table.path, "there is no column `graph`"))?;
+            let column = graph_column(table).ok_or_else(|| {
+                let found = table.names().map(str::to_owned).collect();
+                let hint = "; name the column of the graphs with --graph-column";
+                DataError::file(&table.path, FileProblem::MissingColumn { column: "graph".into(), found, hint })
+            })?;
             for (row, id) in read_ids(table, column)?.into_iter().enumerate() {
                 let text = id.to_string();
                 if known.insert(id, row).is_some() {
-                    return Err(DataError::row(&table.path, row + 1, "graph", format!("graph {text} is listed twice")));
+                    return Err(DataError::row(&table.path, row + 1, "graph", Problem::Duplicate { id: text }));
                 }
             }
             Ok(table.rows)
         });
         let listed = listed.transpose()?;
         let single = || match listed {
-            Some(rows) if rows != 1 => {
-                Err(DataError::file(&nodes.path, format!("there are {rows} graphs, but no column `graph`")))
-            }
+            Some(rows) if rows != 1 => Err(DataError::file(&nodes.path, FileProblem::GraphsUntold { graphs: rows })),
             _ => Ok(vec![0; nodes.rows]),
         };
         let node_of: Vec<usize> = match node_graph {
@@ -126,8 +129,7 @@ impl Ids {
         let mut place = vec![0u32; nodes.rows];
         for graph in 0..count {
             let range = by_graph.range(graph);
-            u32::try_from(range.len())
-                .map_err(|_| DataError::file(&nodes.path, "a graph has more nodes than 32 bits count"))?;
+            u32::try_from(range.len()).map_err(|_| DataError::file(&nodes.path, FileProblem::TooLarge))?;
             by_graph.rows[range].iter().enumerate().for_each(|(at, &row)| place[row] = at as u32);
         }
         // A node's key: its graph (where edges name theirs) and its id.
@@ -143,39 +145,31 @@ impl Ids {
             let text = id.to_string();
             if node_at.insert((if local { node_of[row] } else { 0 }, id), row).is_some() {
                 let column = node_id.map_or("node", |at| nodes.columns[at].name.as_str());
-                return Err(DataError::row(&nodes.path, row + 1, column, format!("node {text} is listed twice")));
+                return Err(DataError::row(&nodes.path, row + 1, column, Problem::Duplicate { id: text }));
             }
         }
         let edge_of: Vec<usize> = match edge_graph {
             Some(column) => graph_indices(edges, column, &mut known, false)?,
             None => vec![0; edges.rows],
         };
-        let resolve = |column: usize| -> Result<Vec<usize>> {
+        let resolve = |column: usize| -> Result<Vec<Result<usize, Problem>>> {
             let ids = read_ids(edges, column)?.into_iter().enumerate();
-            ids.map(|(row, id)| {
+            let resolved = ids.map(|(row, id)| {
                 let text = id.to_string();
                 // Nodes without ids are counted, and a count may have leading zeros.
                 let counted = node_id.is_none().then(|| text.parse().ok()).flatten();
                 let id = counted.map_or(id, Id::Number);
-                node_at.get(&(if local { edge_of[row] } else { 0 }, id)).copied().ok_or_else(|| {
-                    let hint = match node_id {
-                        Some(_) => String::new(),
-                        None => {
-                            format!("; {} has no column of ids, so its rows are counted from 0", nodes.path.display())
-                        }
-                    };
-                    let message = format!("there is no node {text}{hint}");
-                    DataError::row(&edges.path, row + 1, &edges.columns[column].name, message)
-                })
-            })
-            .collect()
+                let node = node_at.get(&(if local { edge_of[row] } else { 0 }, id)).copied();
+                node.ok_or(Problem::NoSuchNode { id: text, counted: node_id.is_none() })
+            });
+            Ok(resolved.collect())
         };
         let (mut sources, mut targets) = (resolve(src)?, resolve(dst)?);
         let mut rows: Vec<usize> = (0..edges.rows).collect();
         if mapping.undirected {
             for row in 0..edges.rows {
                 if sources[row] != targets[row] {
-                    let (s, d) = (sources[row], targets[row]);
+                    let (s, d) = (sources[row].clone(), targets[row].clone());
                     sources.push(d);
                     targets.push(s);
                     rows.push(row);
@@ -183,23 +177,41 @@ impl Ids {
             }
         }
         let mut edge_graphs = Vec::with_capacity(rows.len());
+        let mut nowhere: Vec<(usize, usize, Problem)> = Vec::new();
         for (at, &row) in rows.iter().enumerate() {
-            let (a, b) = (node_of[sources[at]], node_of[targets[at]]);
-            if a != b {
-                return Err(DataError::row(
-                    &edges.path,
-                    row + 1,
-                    &edges.columns[dst].name,
-                    "its ends lie in two different graphs",
-                ));
-            }
-            edge_graphs.push(a);
+            let wrong = |column: usize, problem: &Problem| {
+                DataError::row(&edges.path, row + 1, &edges.columns[column].name, problem.clone())
+            };
+            let graph = match (&sources[at], &targets[at]) {
+                (Ok(a), Ok(b)) if node_of[*a] != node_of[*b] => return Err(wrong(dst, &Problem::TwoGraphs)),
+                (Ok(node), Ok(_)) => node_of[*node],
+                // The graph is that of the row, or of the other end.
+                (Err(problem), other) | (other, Err(problem)) => {
+                    let column = if sources[at].is_err() { src } else { dst };
+                    let other = other.as_ref().map(|&node| node_of[node]);
+                    let graph = if local { edge_of[row] } else { other.map_err(|_| wrong(column, problem))? };
+                    nowhere.push((at, column, problem.clone()));
+                    graph
+                }
+            };
+            edge_graphs.push(graph);
         }
         let sorted = ByGraph::new(&edge_graphs, count);
-        let pick = |ends: &[usize]| sorted.rows.iter().map(|&at| place[ends[at]]).collect();
+        let mut broken = BTreeMap::new();
+        for (at, column, problem) in nowhere {
+            let graph = edge_graphs[at];
+            let range = sorted.range(graph);
+            let row = sorted.rows[range].iter().position(|&row| row == at).unwrap_or(0);
+            let reason = Reason::cell(Level::Edge, row, &edges.columns[column].name, problem);
+            broken.entry(graph).or_insert(reason);
+        }
+        let pick = |ends: &[Result<usize, Problem>]| {
+            let end = |&at: &usize| ends[at].as_ref().map_or(0, |&node| place[node]);
+            sorted.rows.iter().map(end).collect()
+        };
         Ok(Self {
             graphs: count,
-            graph_rows: (0..count).collect(),
+            broken,
             src: pick(&sources),
             dst: pick(&targets),
             nodes: by_graph,
@@ -221,12 +233,10 @@ fn graph_indices(table: &Table, column: usize, known: &mut HashMap<Id, usize>, g
                 known.insert(id, next);
                 Ok(next)
             }
-            None => Err(DataError::row(
-                &table.path,
-                row + 1,
-                &table.columns[column].name,
-                format!("there is no graph {id}"),
-            )),
+            None => {
+                let problem = Problem::NoSuchGraph(id.to_string());
+                Err(DataError::row(&table.path, row + 1, &table.columns[column].name, problem))
+            }
         }
     })
     .collect()

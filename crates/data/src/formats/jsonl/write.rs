@@ -36,7 +36,7 @@ impl Line {
         let graph = store.graph(index);
         self.0.push(b'{');
         if index == 0 {
-            self.key(c::SCHEMA_KEY);
+            self.key(c::SCHEMA);
             self.0.extend_from_slice(StoredSchema::new(dataset.schema()).to_line().as_bytes());
         }
         if let Some(split) = dataset.split() {
@@ -72,7 +72,7 @@ impl Line {
         self.targets(store, &graph);
         for extra in dataset.extras() {
             if let Some(scalar) = Scalar::at(&extra.values, index) {
-                self.key(&extra.name).0.extend_from_slice(scalar.to_json().as_bytes());
+                self.key(extra.name()).0.extend_from_slice(scalar.to_json().as_bytes());
             }
         }
         self.encodings(store, index);

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::builder::StringBuilder;
-use arrow_array::{ArrayRef, Float32Array, Int64Array, ListArray};
+use arrow_array::{ArrayRef, DictionaryArray, Float32Array, Int32Array, Int64Array, ListArray, StringArray};
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{Field, FieldRef, Schema as ArrowSchema, SchemaRef};
 use gt_graph::encoding::Coordinates;
@@ -15,14 +15,13 @@ use gt_graph::{FeatureLayout, Level, MISSING_CLASS, TargetKind, TargetLayout, Ta
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::basic::{Compression, ZstdLevel};
-use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use rayon::prelude::*;
 
 use crate::atomic::write_atomic;
 use crate::columns as c;
 use crate::dataset::{Dataset, Splits};
-use crate::error::{DataError, Result};
+use crate::error::{DataError, FileProblem, Result};
 use crate::stored_schema::StoredSchema;
 
 /// A row group ends when it holds this many nodes and edges, or this many graphs.
@@ -32,11 +31,11 @@ const GROUP_GRAPHS: usize = 1 << 16;
 /// Writes a data set in the native layout.
 pub(crate) fn write(dataset: &Dataset, path: &Path) -> Result<()> {
     write_atomic(path, |out| {
-        let failed = |e: parquet::errors::ParquetError| DataError::file(path, e.to_string());
+        let failed = |e: parquet::errors::ParquetError| DataError::file(path, FileProblem::Encoder(e.to_string()));
         let schema: SchemaRef = Arc::new(ArrowSchema::new(
             Columns { dataset, graphs: 0..0 }.build(path)?.into_iter().map(|(field, _)| field).collect::<Vec<_>>(),
         ));
-        let writer = ArrowWriter::try_new(&mut *out, schema.clone(), Some(properties(dataset))).map_err(failed)?;
+        let writer = ArrowWriter::try_new(&mut *out, schema.clone(), Some(properties())).map_err(failed)?;
         let (mut file, factory) = writer.into_serialized_writer().map_err(failed)?;
         // As many groups at a time as there are threads: enough to keep them busy, and memory stays bounded.
         let groups: Vec<Range<usize>> = row_groups(dataset);
@@ -59,14 +58,12 @@ pub(crate) fn write(dataset: &Dataset, path: &Path) -> Result<()> {
     })
 }
 
-fn properties(dataset: &Dataset) -> WriterProperties {
-    let schema = StoredSchema::new(dataset.schema()).to_line();
+fn properties() -> WriterProperties {
     WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1).expect("level 1 exists")))
         // Nobody filters graphs by the smallest node index of a page.
         .set_statistics_enabled(EnabledStatistics::None)
         .set_created_by(concat!("graph-transformer ", env!("CARGO_PKG_VERSION")).into())
-        .set_key_value_metadata(Some(vec![KeyValue::new(c::SCHEMA_KEY.into(), schema)]))
         .build()
 }
 
@@ -91,12 +88,14 @@ fn encode_group(
     index: usize,
     path: &Path,
 ) -> Result<Vec<ArrowColumnChunk>> {
-    let failed = |e: parquet::errors::ParquetError| DataError::file(path, e.to_string());
+    let failed = |e: parquet::errors::ParquetError| DataError::file(path, FileProblem::Encoder(e.to_string()));
     let mut writers = factory.create_column_writers(index).map_err(failed)?.into_iter();
     let mut chunks = Vec::new();
     for (field, array) in (Columns { dataset, graphs }).build(path)? {
         for leaf in compute_leaves(&field, &array).map_err(failed)? {
-            let mut writer = writers.next().ok_or_else(|| DataError::file(path, "a column has no writer"))?;
+            let mut writer = writers
+                .next()
+                .ok_or_else(|| DataError::file(path, FileProblem::Encoder("a column has no writer".into())))?;
             writer.write(&leaf).map_err(failed)?;
             chunks.push(writer.close().map_err(failed)?);
         }
@@ -114,7 +113,7 @@ impl Columns<'_> {
     fn build(&self, path: &Path) -> Result<Vec<(FieldRef, ArrayRef)>> {
         let store = self.dataset.graphs();
         let mut columns: Vec<(&str, ArrayRef)> = Vec::new();
-        let too_large = || DataError::file(path, "a graph is too large for one row of a Parquet file");
+        let too_large = || DataError::file(path, FileProblem::TooLarge);
 
         if let Some(split) = self.dataset.split() {
             let (name, array) = self.split(split).ok_or_else(too_large)?;
@@ -131,7 +130,7 @@ impl Columns<'_> {
             columns.push((c::Y, self.targets(layout).ok_or_else(too_large)?));
         }
         for extra in self.dataset.extras() {
-            columns.push((&extra.name, extra.values.slice(self.graphs.start, self.graphs.len())));
+            columns.push((extra.name(), extra.values.slice(self.graphs.start, self.graphs.len())));
         }
         let encodings = store.encodings();
         for (name, coordinates) in [(c::LAP_PE, &encodings.laplacian), (c::RW_PE, &encodings.random_walk)] {
@@ -144,10 +143,18 @@ impl Columns<'_> {
             let values = Int64Array::from_iter_values(roles[nodes].iter().map(|&r| i64::from(r)));
             columns.push((c::WL_PE, list(self.offsets(Level::Node).ok_or_else(too_large)?, Arc::new(values))));
         }
+        columns.push((c::SCHEMA, self.schema()));
         Ok(columns
             .into_iter()
             .map(|(name, array)| (Arc::new(Field::new(name, array.data_type().clone(), true)), array))
             .collect())
+    }
+
+    /// The schema in every row, so that it survives whatever other programs do to the rows. It is stored once, in a dictionary.
+    fn schema(&self) -> ArrayRef {
+        let text = StoredSchema::new(self.dataset.schema()).to_line();
+        let keys = Int32Array::from_value(0, self.graphs.len());
+        Arc::new(DictionaryArray::new(keys, Arc::new(StringArray::from(vec![text]))))
     }
 
     /// Where each graph's rows begin and end, relative to the first graph's.

@@ -13,14 +13,12 @@ use super::{TablePaths, schema_path};
 use crate::atomic::Prepared;
 use crate::columns as c;
 use crate::dataset::Dataset;
-use crate::error::{DataError, Result};
-use crate::format::extension;
+use crate::error::{DataError, FileProblem, Result};
 use crate::records::Records;
-use crate::scalar::Scalar;
 use crate::stored_schema::StoredSchema;
 use gt_graph::FeatureSchema;
 
-/// Writes `NAME_nodes`, `NAME_edges` and `NAME_graphs`, and the schema beside CSV tables.
+/// Writes `NAME_nodes`, `NAME_edges` and `NAME_graphs`, and the schema next to them.
 pub(crate) fn write(dataset: &Dataset, path: &Path) -> Result<()> {
     let paths = TablePaths::beside(path)?;
     check_names(dataset, path)?;
@@ -30,20 +28,18 @@ pub(crate) fn write(dataset: &Dataset, path: &Path) -> Result<()> {
         kind if kind.is_integer() => "integer",
         _ => "real",
     };
-    let extras = dataset.extras().iter().filter(|e| Scalar::has_text(e.values.data_type()));
+    let extras = dataset.extras().iter().filter(|extra| extra.has_text());
     let mut stored = StoredSchema::new(dataset.schema());
-    stored.extras = extras.map(|e| (e.name.clone(), kind(&e.values).to_owned())).collect();
+    stored.extras = extras.map(|e| (e.name().to_owned(), kind(&e.values).to_owned())).collect();
     let stored = stored.to_line();
     let graphs_path = paths.graphs.expect("named beside the nodes");
-    let mut files = vec![
-        nodes_table(dataset).0.prepare(&paths.nodes, Some(&stored))?,
-        edges_table(dataset).0.prepare(&paths.edges, None)?,
-        graphs_table(dataset).0.prepare(&graphs_path, None)?,
+    let beside = schema_path(path);
+    let files = [
+        nodes_table(dataset).0.prepare(&paths.nodes)?,
+        edges_table(dataset).0.prepare(&paths.edges)?,
+        graphs_table(dataset).0.prepare(&graphs_path)?,
+        Prepared::write(&beside, |out| writeln!(out, "{stored}").map_err(|e| DataError::io(&beside, e)))?,
     ];
-    if extension(path) != "parquet" {
-        let beside = schema_path(path);
-        files.push(Prepared::write(&beside, |out| writeln!(out, "{stored}").map_err(|e| DataError::io(&beside, e)))?);
-    }
     files.into_iter().try_for_each(Prepared::commit)
 }
 
@@ -62,11 +58,11 @@ fn check_names(dataset: &Dataset, path: &Path) -> Result<()> {
         .chain(schema.edge.names())
         .chain(targets(Level::Edge))
         .chain(split(Level::Edge));
-    let extras = dataset.extras().iter().map(|e| e.name.as_str());
+    let extras = dataset.extras().iter().map(|extra| extra.name());
     let graph = ["graph"].into_iter().chain(targets(Level::Graph)).chain(split(Level::Graph)).chain(extras);
     for names in [node.collect::<Vec<_>>(), edge.collect(), graph.collect()] {
         if let Some(name) = names.iter().enumerate().find_map(|(at, name)| names[..at].contains(name).then_some(name)) {
-            return Err(DataError::file(path, format!("two columns of one table would be named `{name}`")));
+            return Err(DataError::file(path, FileProblem::Collision((*name).to_owned())));
         }
     }
     Ok(())
@@ -183,8 +179,8 @@ fn graphs_table(dataset: &Dataset) -> Columns {
     columns.integers("graph", 0..dataset.graphs().len());
     columns.split(dataset, Level::Graph);
     columns.targets(dataset, Level::Graph);
-    for extra in dataset.extras().iter().filter(|e| Scalar::has_text(e.values.data_type())) {
-        columns.0.push(&extra.name, extra.values.clone());
+    for extra in dataset.extras().iter().filter(|extra| extra.has_text()) {
+        columns.0.push(extra.name(), extra.values.clone());
     }
     columns
 }

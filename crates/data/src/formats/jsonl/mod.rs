@@ -7,11 +7,10 @@
 //! Numbers written as integers are categories (features) or classes (`y`); one real number makes its column, or `y`, continuous.
 //! The first record may carry the schema under the key `graph_transformer`; a file without it gets one from its contents.
 
-mod features;
-mod fit;
-mod numbers;
-mod read;
+mod column;
+mod decode;
+mod records;
 mod write;
 
-pub(crate) use read::read;
+pub(crate) use decode::Decoder;
 pub(crate) use write::write;

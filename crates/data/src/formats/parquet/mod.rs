@@ -2,12 +2,12 @@
 
 mod arrays;
 mod contained;
+mod decode;
 mod guard;
-mod read;
 mod thrift;
 mod write;
 
-pub(crate) use arrays::{Leaf, Numbers, text};
+pub(crate) use arrays::numbers;
 pub use contained::panic_is_contained;
-pub(crate) use read::{open, read};
+pub(crate) use decode::{Decoder, open};
 pub(crate) use write::write;

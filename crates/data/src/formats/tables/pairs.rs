@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use super::table::{Column, Table};
-use crate::error::{DataError, Result};
+use crate::error::{DataError, FileProblem, Result};
+use crate::reason::Problem;
 
 /// Pairs of nodes, a row each: `graph` (which may be left out), `source` and `target`, numbers from 0. Other columns are passed over.
 #[derive(Debug)]
@@ -24,16 +25,15 @@ impl PairTable {
     pub fn read(path: &Path) -> Result<Self> {
         let table = Table::read(path)?;
         if table.columns.is_empty() {
-            return Err(DataError::file(path, "it is empty; expected the columns `graph`, `source` and `target`"));
+            return Err(DataError::file(path, FileProblem::NoColumns));
         }
         let places = Self::COLUMNS.map(|name| table.position(name));
         if let Some(missing) = (1..3).find(|&at| places[at].is_none()) {
-            let found: Vec<&str> = table.names().collect();
-            let (name, found) = (Self::COLUMNS[missing], found.join("`, `"));
-            return Err(DataError::file(path, format!("there is no column `{name}`; there are `{found}`")));
+            let (column, found) = (Self::COLUMNS[missing].into(), table.names().map(str::to_owned).collect());
+            return Err(DataError::file(path, FileProblem::MissingColumn { column, found, hint: "" }));
         }
         if table.rows == 0 {
-            return Err(DataError::file(path, "it has no rows"));
+            return Err(DataError::file(path, FileProblem::NoRows));
         }
         Ok(Self { table, places })
     }
@@ -54,17 +54,18 @@ impl PairTable {
     }
 
     /// Graph, source and target of a row (from 0); in place of a cell that is no number from 0 what is wrong with it. Graph 0 where there is no such column.
-    pub fn row(&self, row: usize) -> [Result<usize, String>; 3] {
+    pub fn row(&self, row: usize) -> [Result<usize, Problem>; 3] {
         [0, 1, 2].map(|at| self.cell(row, at))
     }
 
     /// The same of one of [`PairTable::COLUMNS`].
-    pub fn cell(&self, row: usize, at: usize) -> Result<usize, String> {
+    pub fn cell(&self, row: usize, at: usize) -> Result<usize, Problem> {
         self.places[at].map_or(Ok(0), |place| number(&self.table.columns[place], row))
     }
 }
 
-fn number(column: &Column, row: usize) -> Result<usize, String> {
-    let value = column.integer(row)?.ok_or("the cell is empty")?;
-    usize::try_from(value).map_err(|_| format!("`{value}` is less than 0"))
+fn number(column: &Column, row: usize) -> Result<usize, Problem> {
+    let text = column.text(row).ok_or(Problem::Null)?;
+    let value = column.integer(row).ok().flatten().and_then(|value| usize::try_from(value).ok());
+    value.ok_or(Problem::NotCounted(text))
 }

@@ -1,0 +1,54 @@
+//! Columns of a file that no model reads.
+
+use arrow_array::{Array, ArrayRef};
+
+use crate::scalar::Scalar;
+
+/// A column that is carried along (a name, a SMILES string): one value per graph.
+#[derive(Clone, Debug)]
+pub struct Extra {
+    name: String,
+    pub(crate) values: ArrayRef,
+}
+
+impl Extra {
+    pub(crate) fn new(name: impl Into<String>, values: ArrayRef) -> Self {
+        Self { name: name.into(), values }
+    }
+
+    /// Name of the column.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Number of values, which is that of the graphs.
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// True when there is no graph.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// The value of a graph as text; `None` where it is missing, or of a type that has no text form.
+    pub fn text(&self, graph: usize) -> Option<String> {
+        Scalar::at(&self.values, graph).map(|value| value.to_text())
+    }
+
+    /// Whether the type of the column has a text form: texts, numbers and yes/no.
+    pub fn has_text(&self) -> bool {
+        Scalar::has_text(self.values.data_type())
+    }
+
+    /// Name of the type, for messages.
+    pub(crate) fn kind(&self) -> String {
+        self.values.data_type().to_string()
+    }
+}
+
+impl PartialEq for Extra {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && *self.values == *other.values
+    }
+}

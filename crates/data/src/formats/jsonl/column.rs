@@ -1,0 +1,185 @@
+//! Numbers of one key of many records, nested up to two lists deep.
+
+use std::fmt;
+
+use arrow_buffer::NullBuffer;
+use serde::de::{self, DeserializeSeed, Deserializer, SeqAccess, Visitor};
+
+use crate::raw::{Bounds, Depth, Extent, RawColumn, Values};
+
+/// What stands under a key, record after record.
+#[derive(Debug)]
+pub(super) struct JsonColumn {
+    /// Where the rows of each record begin.
+    records: Vec<usize>,
+    /// Where the numbers of each row begin.
+    rows: Vec<usize>,
+    /// All numbers; NaN for null.
+    numbers: Vec<f64>,
+    /// Positions in a row at which some number was written as a real one.
+    real: Vec<bool>,
+    /// How many lists are around the numbers of each record.
+    depths: Vec<u8>,
+    present: Vec<bool>,
+    /// Whether the key has occurred in the record that is read, with how many lists, and whether as a lone null.
+    seen: bool,
+    depth: u8,
+    null: bool,
+}
+
+impl Default for JsonColumn {
+    fn default() -> Self {
+        Self {
+            records: vec![0],
+            rows: vec![0],
+            numbers: Vec::new(),
+            real: Vec::new(),
+            depths: Vec::new(),
+            present: Vec::new(),
+            seen: false,
+            depth: 0,
+            null: false,
+        }
+    }
+}
+
+impl JsonColumn {
+    /// Whether the key has occurred in this record.
+    pub(super) fn seen(&self) -> bool {
+        self.seen
+    }
+
+    /// Ends a record. A lone null is a key that is missing; `keep` is false for a record that is broken.
+    pub(super) fn end_record(&mut self, keep: bool) {
+        let present = self.seen && !self.null && keep;
+        if !present {
+            self.rows.truncate(self.records[self.records.len() - 1] + 1);
+            self.numbers.truncate(self.rows[self.rows.len() - 1]);
+        }
+        self.records.push(self.rows.len() - 1);
+        self.depths.push(self.depth);
+        self.present.push(present);
+        (self.seen, self.depth, self.null) = (false, 0, false);
+    }
+
+    /// Appends the records of another piece of the file.
+    pub(super) fn append(&mut self, other: Self) {
+        let (rows, numbers) = (self.rows.len() - 1, self.numbers.len());
+        self.records.extend(other.records[1..].iter().map(|end| end + rows));
+        self.rows.extend(other.rows[1..].iter().map(|end| end + numbers));
+        self.numbers.extend(other.numbers);
+        self.real.resize(self.real.len().max(other.real.len()), false);
+        self.real.iter_mut().zip(other.real).for_each(|(own, real)| *own |= real);
+        self.depths.extend(other.depths);
+        self.present.extend(other.present);
+    }
+
+    pub(super) fn into_raw(self, name: &str) -> RawColumn {
+        RawColumn {
+            name: name.into(),
+            extent: Extent::PerGraph,
+            graphs: Bounds::Owned(self.records),
+            rows: Bounds::Owned(self.rows),
+            values: Values::Written { numbers: self.numbers, real: self.real },
+            nulls: None,
+            present: Some(NullBuffer::from(self.present)),
+            depth: Depth::PerGraph(self.depths),
+        }
+    }
+
+    fn push(&mut self, number: f64, position: usize, real: bool) {
+        if real {
+            if self.real.len() <= position {
+                self.real.resize(position + 1, false);
+            }
+            self.real[position] = true;
+        }
+        self.numbers.push(number);
+    }
+}
+
+/// Reads a number, a list of numbers (each a row), or a list of rows.
+impl<'de> DeserializeSeed<'de> for &mut JsonColumn {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<(), D::Error> {
+        self.seen = true;
+        source.deserialize_any(Nested { column: self, depth: 0, position: 0 })
+    }
+}
+
+/// What may stand inside `depth` lists, at a position in the innermost one.
+struct Nested<'a> {
+    column: &'a mut JsonColumn,
+    depth: u8,
+    position: usize,
+}
+
+impl Nested<'_> {
+    fn number<E: de::Error>(self, number: f64, real: bool) -> Result<(), E> {
+        let Self { column, depth, position } = self;
+        column.depth = column.depth.max(depth);
+        // Inside one list each number is a row of its own; inside two, positions count.
+        column.push(number, if depth == 2 { position } else { 0 }, real);
+        if depth < 2 {
+            column.rows.push(column.numbers.len());
+        }
+        Ok(())
+    }
+}
+
+impl<'de> Visitor<'de> for Nested<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.depth < 2 { "a number, null, or a list of them" } else { "a number or null" })
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<(), E> {
+        self.number(value as f64, false)
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<(), E> {
+        self.number(value as f64, false)
+    }
+
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<(), E> {
+        self.number(f64::from(u8::from(value)), false)
+    }
+
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<(), E> {
+        self.number(value, true)
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<(), E> {
+        self.column.null |= self.depth == 0;
+        self.number(f64::NAN, false)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        if self.depth == 2 {
+            return Err(de::Error::custom("lists are nested too deeply"));
+        }
+        let (column, depth) = (self.column, self.depth + 1);
+        column.depth = column.depth.max(depth);
+        let mut position = 0;
+        while list.next_element_seed(Element(Nested { column: &mut *column, depth, position }))?.is_some() {
+            position += 1;
+        }
+        if depth == 2 {
+            column.rows.push(column.numbers.len());
+        }
+        Ok(())
+    }
+}
+
+/// An element of a list.
+struct Element<'a>(Nested<'a>);
+
+impl<'de> DeserializeSeed<'de> for Element<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<(), D::Error> {
+        source.deserialize_any(self.0)
+    }
+}

@@ -1,0 +1,243 @@
+//! Native Parquet to raw graphs, batch of rows by batch of rows.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch};
+use gt_graph::Schema;
+use gt_graph::encoding::EncodingKind;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+
+use super::arrays;
+use super::contained::contained;
+use super::guard;
+use crate::columns as c;
+use crate::error::{DataError, FileProblem, Result};
+use crate::extra::Extra;
+use crate::formats::Limits;
+use crate::raw::{RawColumn, RawFeatures, RawGraphs, RawTargets, RawTexts, Values};
+use crate::resolve::{Expected, Labels};
+use crate::stored_schema::StoredSchema;
+
+/// Rows of the schema's column that are decoded at a time: the first one usually holds it.
+const SCHEMA_ROWS: usize = 64;
+
+/// A checked, opened Parquet file.
+pub(crate) struct Opened {
+    file: File,
+    metadata: ArrowReaderMetadata,
+}
+
+/// Opens a Parquet file and checks its skeleton.
+pub(crate) fn open(path: &Path) -> Result<Opened> {
+    let damaged = |e: &dyn std::fmt::Display| DataError::file(path, FileProblem::Parquet(e.to_string()));
+    let file = File::open(path).map_err(|e| DataError::io(path, e))?;
+    guard::check_footer(&file).map_err(|e| damaged(&e))?;
+    // The Arrow schema inside the metadata is a second description of the same columns; one is enough to trust.
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let loaded = contained(|| ArrowReaderMetadata::load(&file, options)).map_err(|e| damaged(&e))?;
+    let metadata = loaded.map_err(|e| damaged(&e))?;
+    guard::check_pages(&file, metadata.metadata()).map_err(|e| damaged(&e))?;
+    Ok(Opened { file, metadata })
+}
+
+impl Opened {
+    /// Names of the columns.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.metadata.schema().fields().iter().map(|f| f.name().clone()).collect()
+    }
+
+    /// Bytes of all columns, uncompressed, as checked against the page headers.
+    fn uncompressed_bytes(&self) -> usize {
+        let groups = self.metadata.metadata().row_groups();
+        let bytes = groups.iter().flat_map(|g| g.columns()).map(|c| c.uncompressed_size());
+        usize::try_from(bytes.sum::<i64>()).unwrap_or(0)
+    }
+
+    /// Values of a column's leaf.
+    fn values_of(&self, root: &str) -> usize {
+        let groups = self.metadata.metadata().row_groups();
+        let leaves = groups.iter().flat_map(|g| g.columns()).filter(|c| c.column_path().parts()[0] == root);
+        usize::try_from(leaves.map(|c| c.num_values()).sum::<i64>()).unwrap_or(0)
+    }
+
+    /// Rows that hold as many nodes and edges as the limits allow, on average over the row group with the largest graphs.
+    fn batch_rows(&self, limits: Limits) -> usize {
+        let groups = self.metadata.metadata().row_groups().iter().filter(|group| group.num_rows() > 0);
+        let content = groups.map(|group| {
+            let sized = |root: &str| root == c::NODE_FEAT || root == c::EDGE_INDEX;
+            let leaves = group.columns().iter().filter(|column| sized(&column.column_path().parts()[0]));
+            let values = leaves.map(|column| column.num_values()).max().unwrap_or(0);
+            usize::try_from(values / group.num_rows()).unwrap_or(0)
+        });
+        (limits.content / content.max().unwrap_or(0).max(1)).clamp(1, limits.graphs)
+    }
+
+    /// Batches of the columns that are wanted.
+    pub(crate) fn batches(&self, path: &Path, rows: usize, wanted: impl Fn(&str) -> bool) -> Result<Batches> {
+        let damaged = |e: &dyn std::fmt::Display| DataError::file(path, FileProblem::Parquet(e.to_string()));
+        let file = self.file.try_clone().map_err(|e| DataError::io(path, e))?;
+        let fields = self.metadata.schema().fields().iter().enumerate();
+        let roots = fields.filter(|(_, field)| wanted(field.name())).map(|(at, _)| at);
+        let mask = ProjectionMask::roots(self.metadata.parquet_schema(), roots);
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
+            .with_batch_size(rows)
+            .with_projection(mask);
+        let mut reader = contained(|| builder.build()).map_err(|e| damaged(&e))?.map_err(|e| damaged(&e))?;
+        let mut path = Some(path.to_owned());
+        Ok(Box::new(std::iter::from_fn(move || {
+            let origin = path.as_ref()?;
+            let damaged = |e: &dyn std::fmt::Display| DataError::file(origin, FileProblem::Parquet(e.to_string()));
+            let batch = match contained(|| reader.next()) {
+                Ok(next) => next?.map_err(|e| damaged(&e)),
+                Err(e) => Err(damaged(&e)),
+            };
+            // After an error there is nothing more to be had.
+            if batch.is_err() {
+                path = None;
+            }
+            Some(batch)
+        })))
+    }
+
+    /// The schema: the first text in its column.
+    fn stored_schema(&self, path: &Path) -> Result<Option<Schema>> {
+        if !self.names().iter().any(|name| name == c::SCHEMA) {
+            return Ok(None);
+        }
+        for batch in self.batches(path, SCHEMA_ROWS, |name| name == c::SCHEMA)? {
+            let batch = batch?;
+            let texts = batch.column(0).as_string_opt::<i32>();
+            let texts = texts.ok_or_else(|| wrong_type(path, c::SCHEMA, "text", batch.column(0)))?;
+            if let Some(text) = texts.iter().flatten().next() {
+                return Ok(Some(StoredSchema::parse(text, path)?.schema));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Decoded rows, up to the first error.
+type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
+
+fn wrong_type(path: &Path, column: &str, expected: &'static str, found: &ArrayRef) -> DataError {
+    let found = found.data_type().to_string();
+    DataError::file(path, FileProblem::ColumnType { column: column.into(), expected, found })
+}
+
+/// Reads native Parquet.
+pub(crate) struct Decoder {
+    path: PathBuf,
+    names: Vec<String>,
+    schema: Option<Schema>,
+    batches: Batches,
+    room: (usize, usize),
+    /// Columns that are carried along, in pieces.
+    extras: Vec<(String, Vec<ArrayRef>)>,
+}
+
+impl Decoder {
+    pub(crate) fn open(path: &Path, expected: Option<&Expected<'_>>, limits: Limits) -> Result<Self> {
+        let opened = open(path)?;
+        let names = opened.names();
+        let schema = opened.stored_schema(path)?;
+        let rows = opened.batch_rows(limits);
+        let batches = opened.batches(path, rows, |name| is_read(name, expected))?;
+        // Room for what the file claims, but no more than its own bytes can justify.
+        let most = opened.uncompressed_bytes() / 8;
+        let room = (opened.values_of(c::NODE_FEAT).min(most), (opened.values_of(c::EDGE_INDEX) / 2).min(most));
+        let carried = |name: &&String| expected.is_none() && !c::NATIVE.contains(&name.as_str()) && *name != c::SCHEMA;
+        let extras = names.iter().filter(carried).map(|name| (name.clone(), Vec::new())).collect();
+        Ok(Self { path: path.into(), names, schema, batches, room, extras })
+    }
+
+    /// The schema that the file states.
+    pub(crate) fn schema(&self) -> Option<&Schema> {
+        self.schema.as_ref()
+    }
+
+    /// Numbers of nodes and edges, as far as the bytes of the file justify them.
+    pub(crate) fn room(&self) -> (usize, usize) {
+        self.room
+    }
+
+    /// The next graphs.
+    pub(crate) fn next(&mut self) -> Result<Option<RawGraphs>> {
+        let Some(batch) = self.batches.next() else { return Ok(None) };
+        let batch = batch?;
+        for (name, parts) in &mut self.extras {
+            parts.extend(batch.column_by_name(name).cloned());
+        }
+        let column = |name: &'static str| -> Result<RawColumn> {
+            let Some(array) = batch.column_by_name(name) else { return Ok(RawColumn::missing(name)) };
+            let expected = "numbers, or lists of them";
+            arrays::column(name, array).ok_or_else(|| wrong_type(&self.path, name, expected, array))
+        };
+        let texts = |name: &'static str| -> Result<RawTexts> {
+            let Some(array) = batch.column_by_name(name) else { return Ok(RawTexts::missing(name)) };
+            arrays::texts(name, array).ok_or_else(|| wrong_type(&self.path, name, "text", array))
+        };
+        let [node, node_floats, node_words] = c::NODE_FEATURES;
+        let [edge, edge_floats, edge_words] = c::EDGE_FEATURES;
+        Ok(Some(RawGraphs {
+            count: batch.num_rows(),
+            names: self.names.clone(),
+            broken: Default::default(),
+            num_nodes: column(c::NUM_NODES)?,
+            edge_index: column(c::EDGE_INDEX)?,
+            node: RawFeatures::Native([column(node)?, column(node_floats)?, column(node_words)?]),
+            edge: RawFeatures::Native([column(edge)?, column(edge_floats)?, column(edge_words)?]),
+            targets: RawTargets::Native(column(c::Y)?),
+            splits: [texts(c::SPLIT)?, texts(c::NODE_SPLIT)?, texts(c::EDGE_SPLIT)?],
+            encodings: [column(c::LAP_PE)?, column(c::RW_PE)?, column(c::WL_PE)?],
+            origin: None,
+        }))
+    }
+
+    /// Columns carried along.
+    pub(crate) fn extras(self) -> Result<Vec<Extra>> {
+        let mut extras = Vec::with_capacity(self.extras.len());
+        for (name, parts) in self.extras {
+            let parts: Vec<&dyn Array> = parts.iter().map(|part| part.as_ref()).collect();
+            if parts.is_empty() {
+                continue;
+            }
+            let values = arrow_select::concat::concat(&parts)
+                .map_err(|e| DataError::file(&self.path, FileProblem::Parquet(format!("column \"{name}\": {e}"))))?;
+            extras.push(Extra::new(name, widen(values)));
+        }
+        Ok(extras)
+    }
+}
+
+/// Whether a column is decoded: labels, encodings and columns carried along only where they are read.
+fn is_read(name: &str, expected: Option<&Expected<'_>>) -> bool {
+    let Some(expected) = expected else { return name != c::SCHEMA };
+    match name {
+        c::Y | c::SPLIT | c::NODE_SPLIT | c::EDGE_SPLIT => expected.labels == Labels::Read,
+        c::LAP_PE => expected.encoding == Some(EncodingKind::Laplacian),
+        c::RW_PE => expected.encoding == Some(EncodingKind::RandomWalk),
+        c::WL_PE => expected.encoding == Some(EncodingKind::WeisfeilerLehman),
+        _ => c::NATIVE.contains(&name),
+    }
+}
+
+/// Carried numbers in one width, so that they come back the same from every format.
+fn widen(values: ArrayRef) -> ArrayRef {
+    let kind = values.data_type();
+    if !kind.is_integer() && !kind.is_floating() {
+        return values;
+    }
+    let nulls = values.nulls().cloned();
+    match arrays::numbers(&values) {
+        Some(Values::Integers(numbers)) => Arc::new(Int64Array::new(numbers, nulls)),
+        Some(Values::Reals(numbers)) => {
+            let doubles = numbers.iter().map(|&v| f64::from(v)).collect();
+            Arc::new(Float64Array::new(doubles, nulls))
+        }
+        _ => values,
+    }
+}

@@ -1,0 +1,245 @@
+//! Tables to raw graphs. The tables are read whole; their graphs come in chunks.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray};
+use arrow_buffer::NullBuffer;
+use gt_graph::{Level, Schema};
+
+use super::ids::Ids;
+use super::mapping::TableMapping;
+use super::roles::{RoleColumns, Roles};
+use super::table::Table;
+use super::{TablePaths, Tables, schema_path};
+use crate::columns as c;
+use crate::error::{DataError, FileProblem, Result};
+use crate::extra::Extra;
+use crate::formats::Limits;
+use crate::raw::{
+    Bounds, CellKind, Depth, Extent, NamedColumn, RawColumn, RawFeatures, RawGraphs, RawTargets, RawTexts, TableRows,
+    Values,
+};
+use crate::reason::Problem;
+use crate::resolve::Expected;
+use crate::stored_schema::StoredSchema;
+
+/// Reads tables.
+pub(crate) struct Decoder {
+    tables: Tables,
+    ids: Ids,
+    roles: Roles,
+    stored: Option<StoredSchema>,
+    origin: Arc<TableRows>,
+    limits: Limits,
+    /// The graph that comes next.
+    next: usize,
+}
+
+impl Decoder {
+    pub(crate) fn open(
+        paths: &TablePaths,
+        mapping: &TableMapping,
+        expected: Option<&Expected<'_>>,
+        limits: Limits,
+    ) -> Result<Self> {
+        let tables = Tables {
+            nodes: Table::read(&paths.nodes)?,
+            edges: Table::read(&paths.edges)?,
+            graphs: paths.graphs.as_deref().map(Table::read).transpose()?,
+        };
+        let all: Vec<&Table> = tables.leveled().map(|(_, table)| table).collect();
+        if let Some(table) = all.iter().find(|table| table.columns.is_empty()) {
+            return Err(DataError::file(&table.path, FileProblem::NoColumns));
+        }
+        mapping.check(&all)?;
+        let stored = find_schema(&schema_path(&paths.nodes))?.filter(|_| mapping.is_default());
+        let ids = Ids::new(&tables.nodes, &tables.edges, tables.graphs.as_ref(), mapping)?;
+        let roles = Roles::new(&tables, &ids, mapping, expected, stored.as_ref().map(|stored| &stored.schema))?;
+        let graphs = (0..ids.graphs).collect();
+        let graph_path = paths.graphs.clone().unwrap_or_else(|| paths.nodes.clone());
+        let origin = TableRows {
+            paths: [graph_path, paths.nodes.clone(), paths.edges.clone()],
+            rows: [graphs, ids.nodes.rows.clone(), ids.edges.rows.clone()],
+            offsets: [(0..=ids.graphs).collect(), ids.nodes.offsets.clone(), ids.edges.offsets.clone()],
+        };
+        Ok(Self { tables, ids, roles, stored, origin: Arc::new(origin), limits, next: 0 })
+    }
+
+    /// The schema next to the tables.
+    pub(crate) fn schema(&self) -> Option<&Schema> {
+        self.stored.as_ref().map(|stored| &stored.schema)
+    }
+
+    /// The next graphs.
+    pub(crate) fn next(&mut self) -> Option<RawGraphs> {
+        let graphs = self.next_range();
+        self.next = graphs.end;
+        if graphs.is_empty() {
+            return None;
+        }
+        let broken =
+            self.ids.broken.range(graphs.clone()).map(|(graph, reason)| (graph - graphs.start, reason.clone()));
+        let sizes = graphs.clone().map(|graph| self.ids.nodes.range(graph).len() as i64);
+        let targets = match &self.roles.targets {
+            None => RawTargets::Nothing,
+            Some(RoleColumns { level, columns }) => {
+                RawTargets::Named { level: *level, columns: self.gather(*level, columns, &graphs) }
+            }
+        };
+        Some(RawGraphs {
+            count: graphs.len(),
+            names: Vec::new(),
+            broken: broken.collect(),
+            num_nodes: RawColumn {
+                extent: Extent::WholeFile,
+                values: Values::Integers(sizes.collect()),
+                ..RawColumn::missing(c::NUM_NODES)
+            },
+            edge_index: self.edge_index(&graphs),
+            node: RawFeatures::Named(self.gather(Level::Node, &self.roles.node, &graphs)),
+            edge: RawFeatures::Named(self.gather(Level::Edge, &self.roles.edge, &graphs)),
+            targets,
+            splits: [Level::Graph, Level::Node, Level::Edge].map(|level| self.split(level, &graphs)),
+            encodings: [
+                self.coordinates(c::LAP_PE, &graphs),
+                self.coordinates(c::RW_PE, &graphs),
+                self.roles_of_nodes(&graphs),
+            ],
+            origin: Some(self.origin.clone()),
+        })
+    }
+
+    /// As many graphs as the limits allow, but at least one if there is one.
+    fn next_range(&self) -> Range<usize> {
+        let size = |graph| self.ids.nodes.range(graph).len() + self.ids.edges.range(graph).len();
+        let mut content = 0;
+        let fits = |graph: &usize| {
+            content += size(*graph);
+            *graph == self.next || content <= self.limits.content
+        };
+        let count = (self.next..self.ids.graphs).take(self.limits.graphs).take_while(fits).count();
+        self.next..self.next + count
+    }
+
+    /// Rows of a table that belong to some graphs, and where those of each graph begin.
+    fn rows(&self, level: Level, graphs: &Range<usize>) -> (&[usize], Bounds) {
+        let TableRows { rows, offsets, .. } = &*self.origin;
+        let (rows, offsets) = (&rows[level as usize], &offsets[level as usize][graphs.start..=graphs.end]);
+        let bounds = match level {
+            Level::Graph => Bounds::Single,
+            _ => Bounds::Owned(offsets.iter().map(|offset| offset - offsets[0]).collect()),
+        };
+        (&rows[offsets[0]..offsets[graphs.len()]], bounds)
+    }
+
+    fn gather(&self, level: Level, columns: &[(usize, CellKind)], graphs: &Range<usize>) -> Vec<NamedColumn> {
+        let Some(table) = self.tables.of(level) else { return Vec::new() };
+        let column = |&(at, kind): &(usize, CellKind)| {
+            let (rows, bounds) = self.rows(level, graphs);
+            NamedColumn { values: table.columns[at].gather(rows, bounds), kind }
+        };
+        columns.iter().map(column).collect()
+    }
+
+    fn edge_index(&self, graphs: &Range<usize>) -> RawColumn {
+        let (mut values, mut ends): (Vec<i64>, _) = (Vec::new(), vec![0]);
+        for graph in graphs.clone() {
+            let range = self.ids.edges.range(graph);
+            for nodes in [&self.ids.src, &self.ids.dst] {
+                values.extend(nodes[range.clone()].iter().map(|&node| i64::from(node)));
+                ends.push(values.len());
+            }
+        }
+        RawColumn {
+            extent: Extent::WholeFile,
+            graphs: Bounds::Owned((0..=graphs.len()).map(|graph| 2 * graph).collect()),
+            rows: Bounds::Owned(ends),
+            values: Values::Integers(values.into()),
+            depth: Depth::Same(2),
+            ..RawColumn::missing(c::EDGE_INDEX)
+        }
+    }
+
+    fn split(&self, level: Level, graphs: &Range<usize>) -> RawTexts {
+        let split = self.roles.split.filter(|(own, _)| *own == level);
+        let Some(((_, at), table)) = split.zip(self.tables.of(level)) else { return RawTexts::missing(c::SPLIT) };
+        let ((rows, bounds), column) = (self.rows(level, graphs), &table.columns[at]);
+        let words = rows.iter().map(|&row| column.text(row));
+        let present = Some(NullBuffer::new_valid(graphs.len()));
+        RawTexts { name: c::SPLIT, graphs: bounds, values: words.collect(), present }
+    }
+
+    /// Columns `lap_pe0`, `lap_pe1`, … as rows.
+    fn coordinates(&self, prefix: &str, graphs: &Range<usize>) -> RawColumn {
+        let table = &self.tables.nodes;
+        let columns: Vec<_> = (0..).map_while(|at| table.position(&format!("{prefix}{at}"))).collect();
+        if columns.is_empty() {
+            return RawColumn::missing(prefix);
+        }
+        let (rows, bounds) = self.rows(Level::Node, graphs);
+        let ends = (0..=rows.len()).map(|row| row * columns.len()).collect();
+        let columns: Vec<_> = columns.iter().map(|&at| &table.columns[at]).collect();
+        let (values, nulls) = super::table::interleave(&columns, rows);
+        RawColumn {
+            extent: Extent::WholeFile,
+            graphs: bounds,
+            rows: Bounds::Owned(ends),
+            values,
+            nulls,
+            depth: Depth::Same(2),
+            ..RawColumn::missing(prefix)
+        }
+    }
+
+    fn roles_of_nodes(&self, graphs: &Range<usize>) -> RawColumn {
+        let Some(at) = self.tables.nodes.position(c::WL_PE) else { return RawColumn::missing(c::WL_PE) };
+        let (rows, bounds) = self.rows(Level::Node, graphs);
+        self.tables.nodes.columns[at].gather(rows, bounds)
+    }
+
+    /// Columns carried along.
+    pub(crate) fn extras(self) -> Result<Vec<Extra>> {
+        let Some(table) = &self.tables.graphs else { return Ok(Vec::new()) };
+        self.roles.extras.iter().map(|&at| read_extra(table, at, self.stored.as_ref())).collect()
+    }
+}
+
+fn read_extra(table: &Table, at: usize, stored: Option<&StoredSchema>) -> Result<Extra> {
+    let (column, rows) = (&table.columns[at], 0..table.rows);
+    let declared = stored.and_then(|s| s.extras.get(&column.name)).map(String::as_str);
+    let kind = match declared {
+        Some("integer") => CellKind::Integer,
+        Some("real") => CellKind::Real,
+        Some(_) => CellKind::Text,
+        None if !column.is_plain() => CellKind::Text,
+        None => column.kind(),
+    };
+    let wrong = |row: usize, problem: Problem| DataError::row(&table.path, row + 1, &column.name, problem);
+    let values: ArrayRef = match kind {
+        CellKind::Integer => {
+            let values = rows.map(|row| column.integer(row).map_err(|problem| wrong(row, problem)));
+            Arc::new(values.collect::<Result<Int64Array>>()?)
+        }
+        CellKind::Real => {
+            let values = rows.map(|row| column.real(row).map_err(|problem| wrong(row, problem)));
+            Arc::new(values.collect::<Result<Float64Array>>()?)
+        }
+        CellKind::Text | CellKind::List if declared == Some("boolean") => {
+            let yes = |row| column.text(row).map(|word| word == "true" || word == "1");
+            Arc::new(rows.map(yes).collect::<BooleanArray>())
+        }
+        CellKind::Text | CellKind::List => Arc::new(rows.map(|row| column.text(row)).collect::<StringArray>()),
+    };
+    Ok(Extra::new(&column.name, values))
+}
+
+/// The schema next to tables that this project wrote.
+fn find_schema(path: &Path) -> Result<Option<StoredSchema>> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| DataError::io(path, e))?;
+    StoredSchema::parse(&text, path).map(Some)
+}

@@ -1,0 +1,141 @@
+//! What the columns of tables are: targets, split, features, and what is carried along.
+
+use gt_graph::{Level, Schema, TargetSchema};
+
+use super::Tables;
+use super::ids::Ids;
+use super::mapping::TableMapping;
+use super::table::{Column, Table};
+use crate::columns as c;
+use crate::error::{DataError, FileProblem, Result};
+use crate::raw::CellKind;
+use crate::resolve::{Expected, Labels};
+
+/// Columns of a table: its level, and their positions with what their cells are.
+pub(super) struct RoleColumns {
+    pub(super) level: Level,
+    pub(super) columns: Vec<(usize, CellKind)>,
+}
+
+/// Roles of the columns that are no ids.
+pub(super) struct Roles {
+    pub(super) targets: Option<RoleColumns>,
+    pub(super) split: Option<(Level, usize)>,
+    pub(super) node: Vec<(usize, CellKind)>,
+    pub(super) edge: Vec<(usize, CellKind)>,
+    /// Columns of the table of graphs that are carried along.
+    pub(super) extras: Vec<usize>,
+}
+
+impl Roles {
+    pub(super) fn new(
+        tables: &Tables,
+        ids: &Ids,
+        mapping: &TableMapping,
+        expected: Option<&Expected<'_>>,
+        stored: Option<&Schema>,
+    ) -> Result<Self> {
+        let read = expected.is_none_or(|expected| expected.labels == Labels::Read);
+        let schema = expected.map(|expected| expected.schema).or(stored);
+        let split = tables.leveled().find_map(|(level, table)| {
+            mapping.find(mapping.split.as_ref(), table, &[c::SPLIT]).map(|at| (level, at)).filter(|_| read)
+        });
+        let targets = match (read, schema) {
+            (false, _) => None,
+            (true, Some(schema)) => match &schema.target {
+                Some(target) => Some(find_targets(tables, target, stored)?),
+                // A model may have none; a schema of the file that has none means that there are none.
+                None => expected.and_then(|_| usual_targets(tables, mapping)),
+            },
+            (true, None) if mapping.targets.is_empty() => usual_targets(tables, mapping),
+            (true, None) => Some(named_targets(tables, mapping)?),
+        };
+        let roles = Self { targets, split, node: Vec::new(), edge: Vec::new(), extras: Vec::new() };
+        let named = |level: Level, name: &str| {
+            schema.into_iter().chain(stored).any(|schema| {
+                let features = if level == Level::Node { &schema.node } else { &schema.edge };
+                features.names().any(|known| known == name)
+            })
+        };
+        let features = |level: Level, table: &Table, ids: &[usize]| {
+            let feature = |at: &usize| {
+                let name = &table.columns[*at].name;
+                let taken = roles.taken(level, *at, name, mapping) || level == Level::Node && is_encoding(name);
+                !ids.contains(at) && (named(level, name) || schema.is_none() && !taken)
+            };
+            let columns = (0..table.columns.len()).filter(feature);
+            columns.map(|at| (at, kind(&table.columns[at], mapping))).collect()
+        };
+        let node = features(Level::Node, &tables.nodes, &ids.node_columns);
+        let edge = features(Level::Edge, &tables.edges, &ids.edge_columns);
+        let mut extras = Vec::new();
+        if let Some(table) = tables.graphs.as_ref().filter(|_| expected.is_none()) {
+            let graph = mapping.find(mapping.graph.as_ref(), table, &["graph"]);
+            let carried =
+                |at: &usize| Some(*at) != graph && !roles.taken(Level::Graph, *at, &table.columns[*at].name, mapping);
+            extras.extend((0..table.columns.len()).filter(carried));
+        }
+        Ok(Self { node, edge, extras, ..roles })
+    }
+
+    /// Whether a column is a target, a split or to be ignored.
+    fn taken(&self, level: Level, at: usize, name: &String, mapping: &TableMapping) -> bool {
+        let target = self.targets.as_ref().filter(|targets| targets.level == level);
+        let target = target.is_some_and(|targets| targets.columns.iter().any(|(column, _)| *column == at));
+        target || self.split == Some((level, at)) || mapping.ignore.contains(name)
+    }
+}
+
+/// What the cells of a column are: what the user says, or what they look like.
+fn kind(column: &Column, mapping: &TableMapping) -> CellKind {
+    let TableMapping { categorical, continuous, multi_hot, .. } = mapping;
+    if categorical.contains(&column.name) {
+        CellKind::Integer
+    } else if continuous.contains(&column.name) {
+        CellKind::Real
+    } else if multi_hot.contains(&column.name) {
+        CellKind::List
+    } else {
+        column.kind()
+    }
+}
+
+fn columns(table: &Table, level: Level, names: &[String], mapping: &TableMapping) -> Option<RoleColumns> {
+    let columns: Option<Vec<usize>> = names.iter().map(|name| table.position(name)).collect();
+    let columns = columns?.into_iter().map(|at| (at, kind(&table.columns[at], mapping))).collect();
+    Some(RoleColumns { level, columns })
+}
+
+/// The targets of a schema in the table of their level; by the names that the file states where the schema's are not there.
+fn find_targets(tables: &Tables, target: &TargetSchema, stored: Option<&Schema>) -> Result<RoleColumns> {
+    let names = |target: &TargetSchema| target.columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>();
+    let find = |names: &[String]| {
+        let mut leveled = tables.leveled().filter(|(level, _)| *level == target.level);
+        leveled.find_map(|(level, table)| columns(table, level, names, &TableMapping::default()))
+    };
+    let stored = stored.and_then(|schema| schema.target.as_ref());
+    let same = |stored: &&TargetSchema| stored.columns.len() == target.columns.len();
+    let found = find(&names(target)).or_else(|| stored.filter(same).and_then(|stored| find(&names(stored))));
+    found.ok_or_else(|| DataError::file(&tables.nodes.path, FileProblem::ScatteredTargets(names(target))))
+}
+
+/// The targets that the user names, all in one table.
+fn named_targets(tables: &Tables, mapping: &TableMapping) -> Result<RoleColumns> {
+    let found = tables.leveled().find_map(|(level, table)| columns(table, level, &mapping.targets, mapping));
+    let scattered = || FileProblem::ScatteredTargets(mapping.targets.clone());
+    found.ok_or_else(|| DataError::file(&tables.nodes.path, scattered()))
+}
+
+/// The target under its usual name.
+fn usual_targets(tables: &Tables, mapping: &TableMapping) -> Option<RoleColumns> {
+    tables.leveled().find_map(|(level, table)| {
+        let at = ["y", "label"].iter().find_map(|name| table.position(name))?;
+        Some(RoleColumns { level, columns: vec![(at, kind(&table.columns[at], mapping))] })
+    })
+}
+
+/// `lap_pe3` is column 3 of the Laplacian encoding.
+fn is_encoding(name: &str) -> bool {
+    let numbered = |prefix| name.strip_prefix(prefix).is_some_and(|rest| rest.parse::<usize>().is_ok());
+    name == c::WL_PE || numbered(c::LAP_PE) || numbered(c::RW_PE)
+}

@@ -1,0 +1,364 @@
+//! A table in memory, from CSV or Parquet, column by column.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, StringArray};
+use arrow_buffer::{NullBuffer, NullBufferBuilder};
+
+use super::quotes::Quotes;
+use crate::error::{DataError, FileProblem, Result};
+use crate::formats::{extension, parquet};
+use crate::raw::{Bounds, CellKind, Depth, Extent, RawColumn, Values};
+use crate::reason::Problem;
+
+/// A named column.
+#[derive(Debug)]
+pub(super) struct Column {
+    pub(super) name: String,
+    cells: Cells,
+    kind: CellKind,
+}
+
+#[derive(Debug)]
+enum Cells {
+    /// CSV: the text of all cells, and where each ends.
+    Raw {
+        text: String,
+        ends: Vec<usize>,
+    },
+    Integer(Vec<Option<i64>>),
+    Real(Vec<Option<f64>>),
+    Text(Vec<Option<String>>),
+    List {
+        ends: Vec<usize>,
+        indices: Vec<i64>,
+    },
+}
+
+impl Column {
+    fn raw(&self, row: usize) -> Option<&str> {
+        match &self.cells {
+            Cells::Raw { text, ends } => {
+                let start = if row == 0 { 0 } else { ends[row - 1] };
+                Some(text[start..ends[row]].trim()).filter(|cell| !cell.is_empty())
+            }
+            _ => None,
+        }
+    }
+
+    fn new(name: String, cells: Cells) -> Self {
+        let mut column = Self { name, cells, kind: CellKind::Text };
+        column.kind = column.find_kind();
+        column
+    }
+
+    /// The narrowest kind that fits all cells.
+    pub(super) fn kind(&self) -> CellKind {
+        self.kind
+    }
+
+    fn find_kind(&self) -> CellKind {
+        match &self.cells {
+            Cells::Integer(_) => CellKind::Integer,
+            Cells::Real(_) => CellKind::Real,
+            Cells::Text(_) => CellKind::Text,
+            Cells::List { .. } => CellKind::List,
+            Cells::Raw { ends, .. } => {
+                let all = |fits: fn(&str) -> bool| (0..ends.len()).filter_map(|row| self.raw(row)).all(fits);
+                if all(|cell| cell.parse::<i64>().is_ok()) {
+                    CellKind::Integer
+                } else if all(|cell| cell.parse::<f64>().is_ok()) {
+                    CellKind::Real
+                } else if all(|cell| cell.split(' ').all(|part| part.parse::<i64>().is_ok())) {
+                    CellKind::List
+                } else {
+                    CellKind::Text
+                }
+            }
+        }
+    }
+
+    /// Whether every cell is written as a number is: without leading zeros or a plus, which a code may have.
+    pub(super) fn is_plain(&self) -> bool {
+        let plain = |cell: &str| {
+            let digits = cell.strip_prefix('-').unwrap_or(cell).as_bytes();
+            !cell.starts_with('+') && !matches!(digits, [b'0', b'0'..=b'9', ..])
+        };
+        match &self.cells {
+            Cells::Raw { ends, .. } => (0..ends.len()).filter_map(|row| self.raw(row)).all(plain),
+            _ => true,
+        }
+    }
+
+    /// The integer of a row; `None` if the cell is empty.
+    pub(super) fn integer(&self, row: usize) -> Result<Option<i64>, Problem> {
+        let wrong = |text: &str| Problem::NotANumber(text.into());
+        match &self.cells {
+            Cells::Raw { .. } => self.raw(row).map(|cell| cell.parse().map_err(|_| wrong(cell))).transpose(),
+            Cells::Integer(values) => Ok(values[row]),
+            Cells::Real(values) => {
+                let integer = |value| whole(value).ok_or_else(|| wrong(&format!("{value:?}")));
+                values[row].map(integer).transpose()
+            }
+            Cells::Text(_) | Cells::List { .. } => self.text(row).map(|text| Err(wrong(&text))).transpose(),
+        }
+    }
+
+    /// The number of a row; `None` if the cell is empty or NaN.
+    pub(super) fn real(&self, row: usize) -> Result<Option<f64>, Problem> {
+        let value = match &self.cells {
+            Cells::Raw { .. } => {
+                let parse = |cell: &str| cell.parse::<f64>().map_err(|_| Problem::NotANumber(cell.into()));
+                self.raw(row).map(parse).transpose()?
+            }
+            Cells::Integer(values) => values[row].map(|v| v as f64),
+            Cells::Real(values) => values[row],
+            Cells::Text(_) | Cells::List { .. } => {
+                return self.text(row).map(|text| Err(Problem::NotANumber(text))).transpose();
+            }
+        };
+        Ok(value.filter(|v| !v.is_nan()))
+    }
+
+    /// Some rows as they are written; each graph has those between its bounds.
+    pub(super) fn gather(&self, rows: &[usize], graphs: Bounds) -> RawColumn {
+        let kind = self.kind();
+        let mut ends = vec![0];
+        let mut nulls = NullBufferBuilder::new(rows.len());
+        let values = match kind {
+            CellKind::Integer => {
+                let cells = rows.iter().map(|&row| self.integer(row).ok().flatten());
+                let values = cells.map(|value| {
+                    nulls.append(value.is_some());
+                    value.unwrap_or(0)
+                });
+                Values::Integers(values.collect())
+            }
+            CellKind::Real => {
+                let values = rows.iter().map(|&row| {
+                    let value = self.written(row);
+                    nulls.append(value.is_some());
+                    value.unwrap_or(0.0)
+                });
+                Values::Doubles(values.collect())
+            }
+            CellKind::List => {
+                let mut indices: Vec<i64> = Vec::new();
+                for &row in rows {
+                    match &self.cells {
+                        Cells::List { ends, indices: all } => {
+                            let start = if row == 0 { 0 } else { ends[row - 1] };
+                            indices.extend_from_slice(&all[start..ends[row]]);
+                        }
+                        _ => {
+                            let parts = self.raw(row).unwrap_or_default().split_ascii_whitespace();
+                            indices.extend(parts.filter_map(|part| part.parse::<i64>().ok()));
+                        }
+                    }
+                    ends.push(indices.len());
+                }
+                Values::Integers(indices.into())
+            }
+            CellKind::Text => {
+                let texts: Vec<Option<String>> = rows.iter().map(|&row| self.text(row)).collect();
+                texts.iter().for_each(|text| nulls.append(text.is_some()));
+                Values::Texts(texts.into_iter().collect())
+            }
+        };
+        let list = kind == CellKind::List;
+        RawColumn {
+            name: self.name.clone(),
+            extent: Extent::WholeFile,
+            depth: Depth::Same(u8::from(!matches!(graphs, Bounds::Single)) + u8::from(list)),
+            graphs,
+            rows: if list { Bounds::Owned(ends) } else { Bounds::Single },
+            values,
+            nulls: nulls.finish().filter(|nulls| nulls.null_count() > 0),
+            present: None,
+        }
+    }
+
+    /// The number of a row as it is written, NaN included.
+    fn written(&self, row: usize) -> Option<f64> {
+        match &self.cells {
+            Cells::Real(values) => values[row],
+            Cells::Raw { .. } => self.raw(row).and_then(|cell| cell.parse().ok()),
+            _ => self.real(row).ok().flatten(),
+        }
+    }
+
+    /// The text of a row; `None` if the cell is empty.
+    pub(super) fn text(&self, row: usize) -> Option<String> {
+        match &self.cells {
+            Cells::Raw { .. } => self.raw(row).map(Into::into),
+            Cells::Integer(values) => values[row].map(|v| v.to_string()),
+            Cells::Real(values) => values[row].map(|v| format!("{v:?}")),
+            Cells::Text(values) => values[row].clone(),
+            Cells::List { .. } => None,
+        }
+    }
+}
+
+/// Rows of several columns, row by row: numbers, or texts where some cell is no number.
+pub(super) fn interleave(columns: &[&Column], rows: &[usize]) -> (Values, Option<NullBuffer>) {
+    let cells = || rows.iter().flat_map(|&row| columns.iter().map(move |column| (column, row)));
+    let numeric = |column: &&Column| matches!(column.kind(), CellKind::Integer | CellKind::Real);
+    if columns.iter().all(numeric) {
+        let numbers: Vec<Option<f64>> = cells().map(|(column, row)| column.written(row)).collect();
+        let nulls: NullBuffer = numbers.iter().map(Option::is_some).collect();
+        let values = numbers.into_iter().map(|number| number.unwrap_or(0.0)).collect();
+        return (Values::Doubles(values), Some(nulls).filter(|nulls| nulls.null_count() > 0));
+    }
+    let texts: StringArray = cells().map(|(column, row)| column.text(row)).collect();
+    let nulls = texts.nulls().cloned();
+    (Values::Texts(texts), nulls)
+}
+
+/// The integer that a number is.
+fn whole(value: f64) -> Option<i64> {
+    (value.fract() == 0.0 && value.abs() < 9e15).then_some(value as i64)
+}
+
+/// A file of rows.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) path: PathBuf,
+    pub(super) rows: usize,
+    pub(super) columns: Vec<Column>,
+}
+
+impl Table {
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        match &*extension(path) {
+            "csv" => Self::read_csv(path, b','),
+            "tsv" => Self::read_csv(path, b'\t'),
+            "parquet" => Self::read_parquet(path),
+            _ => Err(DataError::file(path, FileProblem::NotATable)),
+        }
+    }
+
+    pub(super) fn position(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|c| c.name == name)
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.columns.iter().map(|c| c.name.as_str())
+    }
+
+    fn read_csv(path: &Path, delimiter: u8) -> Result<Self> {
+        let damaged = |e: csv::Error| match e.into_kind() {
+            csv::ErrorKind::Io(e) => DataError::io(path, e),
+            csv::ErrorKind::UnequalLengths { pos, expected_len, len } => {
+                let line = pos.map_or(0, |p| p.line());
+                DataError::file(path, FileProblem::CellCount { line, found: len, expected: expected_len })
+            }
+            csv::ErrorKind::Utf8 { pos, .. } => {
+                DataError::file(path, FileProblem::NotUtf8(pos.map_or(0, |p| p.line())))
+            }
+            other => DataError::file(path, FileProblem::Csv(format!("{other:?}"))),
+        };
+        let file = File::open(path).map_err(|e| DataError::io(path, e))?;
+        let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(Quotes::new(file, delimiter));
+        let header = reader.headers().map_err(damaged)?;
+        let mut columns: Vec<(String, String, Vec<usize>)> = header
+            .iter()
+            .map(|name| (name.trim().trim_start_matches('\u{feff}').to_owned(), String::new(), Vec::new()))
+            .collect();
+        let mut record = csv::StringRecord::new();
+        let mut rows = 0;
+        loop {
+            let read = reader.read_record(&mut record);
+            // Everything after it would be one cell.
+            if let Some(line) = reader.get_ref().unclosed() {
+                return Err(DataError::file(path, FileProblem::OpenQuote(line)));
+            }
+            if !read.map_err(damaged)? {
+                break;
+            }
+            for ((_, text, ends), cell) in columns.iter_mut().zip(record.iter()) {
+                text.push_str(cell);
+                ends.push(text.len());
+            }
+            rows += 1;
+        }
+        let columns = columns.into_iter().map(|(name, text, ends)| Column::new(name, Cells::Raw { text, ends }));
+        Self::checked(path, rows, columns.collect())
+    }
+
+    fn read_parquet(path: &Path) -> Result<Self> {
+        let opened = parquet::open(path)?;
+        let mut columns: Vec<Column> = Vec::new();
+        let mut rows = 0;
+        for batch in opened.batches(path, 1 << 16, |_| true)? {
+            let batch = batch?;
+            for (at, (field, array)) in batch.schema().fields().iter().zip(batch.columns()).enumerate() {
+                let cells = cells(array).ok_or_else(|| {
+                    let (column, found) = (field.name().clone(), array.data_type().to_string());
+                    let expected = "numbers, text or lists of indices";
+                    DataError::file(path, FileProblem::ColumnType { column, expected, found })
+                })?;
+                match columns.get_mut(at) {
+                    Some(column) => append(&mut column.cells, cells),
+                    None => columns.push(Column::new(field.name().clone(), cells)),
+                }
+            }
+            rows += batch.num_rows();
+        }
+        if columns.is_empty() {
+            columns = opened.names().into_iter().map(|name| Column::new(name, Cells::Integer(Vec::new()))).collect();
+        }
+        Self::checked(path, rows, columns)
+    }
+
+    fn checked(path: &Path, rows: usize, columns: Vec<Column>) -> Result<Self> {
+        for (at, column) in columns.iter().enumerate() {
+            if columns[..at].iter().any(|c| c.name == column.name) {
+                return Err(DataError::file(path, FileProblem::SameName(column.name.clone())));
+            }
+        }
+        Ok(Self { path: path.into(), rows, columns })
+    }
+}
+
+/// Cells of an Arrow column.
+fn cells(array: &ArrayRef) -> Option<Cells> {
+    if let Some(words) = array.as_string_opt::<i32>() {
+        return Some(Cells::Text(words.iter().map(|word| word.map(Into::into)).collect()));
+    }
+    if let Some(list) = array.as_list_opt::<i32>() {
+        let Values::Integers(values) = parquet::numbers(list.values())? else { return None };
+        let mut indices = Vec::new();
+        let mut ends = Vec::with_capacity(list.len());
+        for bounds in list.value_offsets().windows(2) {
+            indices.extend_from_slice(&values[bounds[0] as usize..bounds[1] as usize]);
+            ends.push(indices.len());
+        }
+        return Some(Cells::List { ends, indices });
+    }
+    let rows = 0..array.len();
+    Some(match parquet::numbers(array)? {
+        Values::Integers(values) => Cells::Integer(rows.map(|row| array.is_valid(row).then(|| values[row])).collect()),
+        Values::Reals(values) => {
+            Cells::Real(rows.map(|row| array.is_valid(row).then(|| f64::from(values[row]))).collect())
+        }
+        Values::Doubles(values) => Cells::Real(rows.map(|row| array.is_valid(row).then(|| values[row])).collect()),
+        Values::Written { .. } | Values::Texts(_) => return None,
+    })
+}
+
+/// Appends cells of the same column.
+fn append(own: &mut Cells, more: Cells) {
+    match (own, more) {
+        (Cells::Integer(own), Cells::Integer(more)) => own.extend(more),
+        (Cells::Real(own), Cells::Real(more)) => own.extend(more),
+        (Cells::Text(own), Cells::Text(more)) => own.extend(more),
+        (Cells::List { ends, indices }, Cells::List { ends: more, indices: values }) => {
+            let before = indices.len();
+            ends.extend(more.into_iter().map(|end| before + end));
+            indices.extend(values);
+        }
+        _ => unreachable!("all batches of a file have one schema"),
+    }
+}

@@ -1,0 +1,215 @@
+//! Reading files: as a whole for training and evaluation, in chunks for predictions.
+//!
+//! Decoding and judging are the same either way. A reader of whole files ends with the first graph that cannot be used;
+//! a reader of chunks goes on and says why.
+
+use std::path::{Path, PathBuf};
+
+use gt_graph::{GraphStore, Level};
+
+use crate::dataset::Dataset;
+use crate::error::{DataError, FileProblem, Result};
+use crate::formats::tables::{TableMapping, TablePaths};
+use crate::formats::{Decoder, Limits};
+use crate::raw::RawGraphs;
+use crate::reason::Reason;
+use crate::resolve::{Expected, Rejected, Resolver};
+
+/// Reads a data set, in the format that the path says.
+///
+/// # Errors
+/// With file, graph, column and value of the first thing that is wrong.
+///
+/// ```
+/// use graph_transformer_data::{SbmSet, SbmSizes, read, write};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("cluster.parquet");
+/// write(&SbmSet::Cluster.generate(1, SbmSizes { train: 4, val: 1, test: 1 })?, &path)?;
+/// let data = read(&path)?;
+/// assert_eq!(data.graphs().len(), 6);
+/// assert_eq!(data.split().unwrap().rows("train"), [0, 1, 2, 3]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn read(path: &Path) -> Result<Dataset> {
+    read_whole(path, Decoder::open(path, None, Limits::default())?, None)
+}
+
+/// Reads a data set for a model: its columns are found by name where the file names them, else by position.
+///
+/// # Errors
+/// With file, graph, column and value of the first thing that is wrong, or that the model does not know.
+///
+/// ```
+/// use graph_transformer_data::{DataError, Expected, Labels, Problem, Reason, read_expecting};
+/// use gt_graph::{FeatureSchema, Schema, Vocabulary};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("two.jsonl");
+/// std::fs::write(&path, "{\"node_feat\": [[1.0]], \"edge_index\": []}\n{\"node_feat\": [[5]], \"edge_index\": []}\n")?;
+/// let kind = Vocabulary { name: "kind".into(), size: 3 };
+/// let schema = Schema { node: FeatureSchema { categorical: vec![kind], ..Default::default() }, ..Default::default() };
+/// let expected = Expected { schema: &schema, encoding: None, labels: Labels::Ignore };
+/// let Err(DataError::Graph { graph: 1, reason: Reason::Cell { problem, .. }, .. }) = read_expecting(&path, &expected)
+/// else { panic!("the second graph has an unknown category") };
+/// assert_eq!(problem, Problem::BeyondVocabulary { value: 5, size: 3 });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn read_expecting(path: &Path, expected: &Expected<'_>) -> Result<Dataset> {
+    read_whole(path, Decoder::open(path, Some(expected), Limits::default())?, Some(expected))
+}
+
+/// Reads tables of nodes and edges, and of graphs where there is one.
+///
+/// # Errors
+/// With the file, row and column of whatever does not fit.
+///
+/// ```
+/// use graph_transformer_data::{TableMapping, TablePaths, read_tables};
+///
+/// let folder = tempfile::tempdir()?;
+/// let (nodes, edges) = (folder.path().join("people.csv"), folder.path().join("friends.csv"));
+/// std::fs::write(&nodes, "person,age\nann,31\nbob,44\n")?;
+/// std::fs::write(&edges, "src,dst\nann,bob\n")?;
+/// let mapping = TableMapping {
+///     node: Some("person".into()),
+///     continuous: vec!["age".into()],
+///     undirected: true,
+///     ..Default::default()
+/// };
+/// let data = read_tables(&TablePaths { nodes, edges, graphs: None }, &mapping)?;
+/// assert_eq!(data.graphs().graph(0).node().continuous, [31.0, 44.0]);
+/// assert_eq!(data.graphs().num_edges(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn read_tables(paths: &TablePaths, mapping: &TableMapping) -> Result<Dataset> {
+    read_whole(&paths.nodes, Decoder::tables(paths, mapping, None, Limits::default())?, None)
+}
+
+fn read_whole(path: &Path, mut decoder: Decoder, expected: Option<&Expected<'_>>) -> Result<Dataset> {
+    let mut resolver = Resolver::new(expected, decoder.room());
+    let mut first = 0;
+    while let Some(raw) = decoder.next()? {
+        begin(&mut resolver, &raw, &decoder, path)?;
+        for graph in 0..raw.count {
+            let judged = resolver.push(&raw, graph);
+            judged.map_err(|rejected| locate(path, &raw, first, graph, rejected.reason))?;
+        }
+        first += raw.count;
+    }
+    if first == 0 {
+        return Err(DataError::file(path, FileProblem::NoGraph));
+    }
+    let resolved = resolver.finish().map_err(|problem| DataError::file(path, problem))?;
+    let resolved = resolved.map_err(|(graph, reason)| DataError::graph(path, graph, reason))?;
+    Dataset::from_file(path, resolved, decoder.extras()?)
+}
+
+fn begin(resolver: &mut Resolver, raw: &RawGraphs, decoder: &Decoder, path: &Path) -> Result<()> {
+    resolver.begin(raw, decoder.schema()).map_err(|(level, problem)| {
+        let table = raw.origin.as_ref().filter(|_| level != Level::Graph);
+        DataError::file(table.map_or(path, |origin| &origin.paths[level as usize]), problem)
+    })
+}
+
+/// The error of a graph of a chunk that begins with graph `first`: values of tables are found in their row.
+fn locate(path: &Path, raw: &RawGraphs, first: usize, graph: usize, reason: Reason) -> DataError {
+    match (&raw.origin, reason) {
+        (Some(origin), Reason::Cell { level, row, column, problem }) => {
+            let at = origin.offsets[level as usize][first + graph] + row;
+            let row = origin.rows[level as usize][at] + 1;
+            DataError::Row { path: origin.paths[level as usize].clone(), row, column, problem }
+        }
+        (_, reason) => DataError::graph(path, first + graph, reason),
+    }
+}
+
+/// Reads graphs that something is predicted for, chunk by chunk, so that memory is bounded by a chunk and the largest graph.
+/// (Tables are read whole.) A graph that cannot be used does not stand in the way of the others.
+///
+/// After an error there is nothing more to be had. Targets are read where `expected` asks for labels and its schema has
+/// targets; splits are not read.
+///
+/// ```
+/// use graph_transformer_data::{Expected, GraphReader, Labels};
+/// use gt_graph::{FeatureSchema, Schema, Vocabulary};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("three.jsonl");
+/// let lines = [
+///     r#"{"node_feat": [[0], [2]], "edge_index": [[0, 1], [1, 0]]}"#,
+///     r#"{"node_feat": [[0], [-2]], "edge_index": [[], []]}"#,
+///     r#"{"node_feat": [[1]], "edge_index": [[], []]}"#,
+/// ];
+/// std::fs::write(&path, lines.join("\n"))?;
+/// let kind = Vocabulary { name: "kind".into(), size: 3 };
+/// let schema = Schema { node: FeatureSchema { categorical: vec![kind], ..Default::default() }, ..Default::default() };
+/// let expected = Expected { schema: &schema, encoding: None, labels: Labels::Ignore };
+/// for chunk in GraphReader::open(&path, &expected)? {
+///     let chunk = chunk?;
+///     assert_eq!(chunk.graphs.len(), 2);
+///     let reason = &chunk.results[1].as_ref().unwrap_err().reason;
+///     assert_eq!(reason.to_string(), "node 1, column \"kind\": -2 is not a category (0, 1, 2, …)");
+///     assert_eq!(chunk.results[2], Ok(1));
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct GraphReader {
+    path: PathBuf,
+    /// Gone after the last chunk, and after an error.
+    decoder: Option<Decoder>,
+    resolver: Resolver,
+    first: usize,
+}
+
+/// Some consecutive graphs of a file.
+#[derive(Clone, Debug)]
+pub struct Chunk {
+    /// Position in the file of the first graph.
+    pub first: usize,
+    /// The usable graphs, in order, with the expected encoding if the file has it.
+    pub graphs: GraphStore,
+    /// For each graph its position in `graphs`, or why it cannot be used.
+    pub results: Vec<Result<usize, Rejected>>,
+}
+
+impl GraphReader {
+    /// Opens a file, in the format that the path says.
+    ///
+    /// # Errors
+    /// If the file as a whole cannot be read.
+    pub fn open(path: &Path, expected: &Expected<'_>) -> Result<Self> {
+        Self::open_with(path, expected, Limits::default())
+    }
+
+    fn open_with(path: &Path, expected: &Expected<'_>, limits: Limits) -> Result<Self> {
+        let decoder = Some(Decoder::open(path, Some(expected), limits)?);
+        // A chunk needs no room for the whole file.
+        let resolver = Resolver::new(Some(expected), (0, 0));
+        Ok(Self { path: path.into(), decoder, resolver, first: 0 })
+    }
+
+    fn read(&mut self, decoder: &mut Decoder) -> Result<Option<Chunk>> {
+        let Some(raw) = decoder.next()? else {
+            let empty = self.first == 0;
+            return if empty { Err(DataError::file(&self.path, FileProblem::NoGraph)) } else { Ok(None) };
+        };
+        begin(&mut self.resolver, &raw, decoder, &self.path)?;
+        let results = (0..raw.count).map(|graph| self.resolver.push(&raw, graph)).collect();
+        let graphs = self.resolver.take().map_err(|problem| DataError::file(&self.path, problem))?;
+        let first = self.first;
+        self.first += raw.count;
+        Ok(Some(Chunk { first, graphs, results }))
+    }
+}
+
+impl Iterator for GraphReader {
+    type Item = Result<Chunk>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut decoder = self.decoder.take()?;
+        let chunk = self.read(&mut decoder).transpose()?;
+        self.decoder = Some(decoder).filter(|_| chunk.is_ok());
+        Some(chunk)
+    }
+}

@@ -1,0 +1,238 @@
+//! Why a graph of a file cannot be used.
+
+use std::fmt;
+
+use gt_graph::{GraphError, Level};
+
+/// A number as it stands in a file; equal to the same number, NaN included.
+#[derive(Clone, Copy, Debug)]
+pub struct Number(pub f64);
+
+impl PartialEq for Number {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.total_cmp(&other.0).is_eq() || self.0 == other.0 || self.0.is_nan() && other.0.is_nan()
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Long numbers are easier to read with an exponent.
+        if self.0.abs() >= 1e16 && self.0.is_finite() { write!(f, "{:e}", self.0) } else { self.0.fmt(f) }
+    }
+}
+
+/// Why a graph cannot be used.
+///
+/// ```
+/// use graph_transformer_data::{Number, Problem, Reason};
+/// use gt_graph::Level;
+///
+/// let problem = Problem::NotFinite(Number(f64::NAN));
+/// let reason = Reason::Cell { level: Level::Node, row: 3, column: "charge".into(), problem };
+/// assert_eq!(reason.to_string(), "node 3, column \"charge\": NaN is not a finite 32-bit number");
+/// ```
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Reason {
+    /// A line of JSON lines is no object with the right kinds of values.
+    #[error("line {line}, position {position}: {message}")]
+    Line {
+        /// Line, from 1.
+        line: usize,
+        /// Position in the line, from 1; 0 where the line as a whole is wrong.
+        position: usize,
+        /// What the JSON reader found.
+        message: String,
+    },
+    /// A value, or the values of a node or an edge.
+    #[error("{}column \"{column}\": {problem}", Place(*level, *row))]
+    Cell {
+        /// Whether `row` counts nodes or edges.
+        level: Level,
+        /// Node or edge, from 0.
+        row: usize,
+        /// Column.
+        column: String,
+        /// What is wrong.
+        problem: Problem,
+    },
+    /// A column of the graph.
+    #[error("column \"{column}\": {problem}")]
+    Column {
+        /// Column.
+        column: String,
+        /// What is wrong.
+        problem: Problem,
+    },
+    /// The graph does not hold together.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+}
+
+/// The node or edge in front of a message.
+struct Place(Level, usize);
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Level::Graph => Ok(()),
+            level => write!(f, "{level} {}, ", self.1),
+        }
+    }
+}
+
+impl Reason {
+    pub(crate) fn column(column: &str, problem: Problem) -> Self {
+        Self::Column { column: column.into(), problem }
+    }
+
+    pub(crate) fn cell(level: Level, row: usize, column: &str, problem: Problem) -> Self {
+        Self::Cell { level, row, column: column.into(), problem }
+    }
+}
+
+/// What is wrong with a value or a column.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Problem {
+    /// The graph lacks a column that it needs.
+    #[error("it is missing; other graphs or the model have it")]
+    Missing,
+    /// The graph has a column that nobody knows.
+    #[error("other graphs or the model have no such column; leave it out")]
+    Unknown,
+    /// A value is missing.
+    #[error("the value is missing; fill it in")]
+    Null,
+    /// Text stands where a number should.
+    #[error("\"{0}\" is not a number")]
+    NotANumber(String),
+    /// A number that is not whole, or less than 0.
+    #[error("\"{0}\" is not a whole number from 0")]
+    NotCounted(String),
+    /// A number that is no category.
+    #[error("{value} is not a category (0, 1, 2, …){}", if *.inferred { "; to make the column continuous, write numbers with a decimal point, or name it with --continuous in gt data convert" } else { "" })]
+    NotACategory {
+        /// The number.
+        value: Number,
+        /// Whether the column is categorical only because its other numbers are whole.
+        inferred: bool,
+    },
+    /// An index of a list that is none.
+    #[error("{0} is not an index (0, 1, 2, …)")]
+    NotAnIndex(Number),
+    /// An end of an edge that cannot be a node.
+    #[error("{0} is not a node; nodes are counted from 0")]
+    NotANode(Number),
+    /// An end of an edge that no row of the table of nodes bears as its id.
+    #[error("there is no node {id}{}", if *.counted { "; the table of nodes has no column of ids, so its rows are counted from 0" } else { "" })]
+    NoSuchNode {
+        /// The id.
+        id: String,
+        /// Whether nodes are counted because their table has no ids.
+        counted: bool,
+    },
+    /// A class that is none.
+    #[error(
+        "{0} is not a class (0, 1, 2, … or -1 for a missing label); write numbers with a decimal point, or name the column with --continuous in gt data convert"
+    )]
+    NotAClass(Number),
+    /// A role that is none.
+    #[error("{0} is not a role (0, 1, 2, …)")]
+    NotARole(Number),
+    /// A number of nodes that is none.
+    #[error("{0} is not a number of nodes")]
+    NotANodeCount(Number),
+    /// A number that 32 bits cannot hold, or NaN.
+    #[error("{0} is not a finite 32-bit number")]
+    NotFinite(Number),
+    /// A category, index or class that the schema or the model does not know.
+    #[error("{value} is beyond the vocabulary of {size} entries (0 to {})", .size - 1)]
+    BeyondVocabulary {
+        /// The value.
+        value: usize,
+        /// Values are smaller than this.
+        size: usize,
+    },
+    /// There is not one row for every node, or edge.
+    #[error("{found} rows, expected {expected}")]
+    RowCount {
+        /// Rows found.
+        found: usize,
+        /// Rows expected.
+        expected: usize,
+    },
+    /// A row has not as many values as it should.
+    #[error("{found} values, expected {expected}")]
+    Width {
+        /// Values found.
+        found: usize,
+        /// Values expected.
+        expected: usize,
+    },
+    /// The lists of a Parquet column share values.
+    #[error("its lists overlap; write the file anew")]
+    Overlap,
+    /// An edge list is not two lists.
+    #[error("{found} lists, expected two: sources and targets")]
+    NotTwoLists {
+        /// Lists found.
+        found: usize,
+    },
+    /// A value should be a single one.
+    #[error("it should be one number, but is a list")]
+    NotSingle,
+    /// Neither a number of nodes nor features to count them by.
+    #[error("it is missing, and so are features of nodes to count")]
+    NoNodeCount,
+    /// A number of nodes that nothing in the file backs.
+    #[error("{nodes} nodes, but no features of nodes and only {edges} edges")]
+    Unbacked {
+        /// Nodes stated.
+        nodes: usize,
+        /// Edges found.
+        edges: usize,
+    },
+    /// A target does not have as many values as rows and columns ask for.
+    #[error("{found} values for {rows} rows of {columns} targets")]
+    TargetCount {
+        /// Values found.
+        found: usize,
+        /// Rows of the targets' level.
+        rows: usize,
+        /// Targets per row.
+        columns: usize,
+    },
+    /// Targets that belong to nothing.
+    #[error("{rows} rows are neither one per graph nor one per node ({nodes}) or edge ({edges}) in every graph")]
+    NoTargetLevel {
+        /// Rows found.
+        rows: usize,
+        /// Nodes of the graph.
+        nodes: usize,
+        /// Edges of the graph.
+        edges: usize,
+    },
+    /// A list of targets without any.
+    #[error("there is no value in it")]
+    NoTarget,
+    /// A second split, on another level.
+    #[error("there is a split of {0}s already; a file has one")]
+    SecondSplit(Level),
+    /// More parts than can be told apart.
+    #[error("more than 65,536 different parts")]
+    TooManyParts,
+    /// A later schema that differs from the first.
+    #[error("this schema differs from the one in the first record")]
+    OtherSchema,
+    /// An id that occurs before.
+    #[error("{id} is listed twice")]
+    Duplicate {
+        /// The id.
+        id: String,
+    },
+    /// A graph that no table lists.
+    #[error("there is no graph {0}")]
+    NoSuchGraph(String),
+    /// An edge between graphs.
+    #[error("the ends of the edge lie in two different graphs")]
+    TwoGraphs,
+}

@@ -1,0 +1,213 @@
+//! Rows that are written piece by piece: Parquet, CSV, TSV or JSON lines, by the name of the file.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{Field, Schema as ArrowSchema};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+
+use crate::atomic::{Partial, Prepared};
+use crate::error::{DataError, FileProblem, Result};
+use crate::formats::extension;
+use crate::records::Records;
+use crate::scalar::Scalar;
+
+/// Rows of a Parquet row group, which is kept in memory until it is complete.
+const GROUP_ROWS: usize = 1 << 16;
+
+/// Writes rows piece by piece into a file that appears when it is complete. Dropped before that, it leaves nothing behind.
+///
+/// ```
+/// use graph_transformer_data::{RecordWriter, Records};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("scores.jsonl");
+/// let mut writer = RecordWriter::create(&path)?;
+/// for graph in 0..2 {
+///     let mut records = Records::default();
+///     records.integers("graph", [Some(graph)]);
+///     writer.write(&records)?;
+/// }
+/// assert!(!path.exists());
+/// assert_eq!(writer.commit()?, 2);
+/// assert_eq!(std::fs::read_to_string(&path)?, "{\"graph\":0}\n{\"graph\":1}\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct RecordWriter {
+    path: PathBuf,
+    partial: Partial,
+    /// Open from the first rows on, which name the columns.
+    sink: Option<Sink>,
+    columns: Vec<String>,
+    rows: u64,
+}
+
+/// A file under construction.
+enum Sink {
+    Parquet(ArrowWriter<BufWriter<File>>),
+    Csv(Box<csv::Writer<BufWriter<File>>>),
+    JsonLines(BufWriter<File>),
+}
+
+impl RecordWriter {
+    /// Begins a file.
+    ///
+    /// # Errors
+    /// If the name says no format that is known, or no file can be made next to it.
+    pub fn create(path: &Path) -> Result<Self> {
+        Records::check(path)?;
+        let partial = Partial::new(path)?;
+        Ok(Self { path: path.into(), partial, sink: None, columns: Vec::new(), rows: 0 })
+    }
+
+    /// Appends rows, which have the same columns each time.
+    ///
+    /// # Errors
+    /// If the columns are others than before, or the disk is full.
+    pub fn write(&mut self, records: &Records) -> Result<()> {
+        let path = self.path.as_path();
+        let names: Vec<String> = records.columns().iter().map(|(name, _)| name.clone()).collect();
+        let sink = match &mut self.sink {
+            Some(_) if self.columns != names => return Err(DataError::file(path, FileProblem::OtherRecords(names))),
+            Some(sink) => sink,
+            None => {
+                self.columns = names;
+                self.sink.insert(Sink::open(path, self.partial.file()?, records)?)
+            }
+        };
+        sink.write(path, records)?;
+        self.rows += records.rows() as u64;
+        Ok(())
+    }
+
+    /// Gives the file its name; returns its number of rows.
+    ///
+    /// # Errors
+    /// If the disk is full or the operating system refuses.
+    pub fn commit(self) -> Result<u64> {
+        let rows = self.rows;
+        self.prepare()?.commit()?;
+        Ok(rows)
+    }
+
+    /// Completes the file, which does not bear its name yet.
+    pub(crate) fn prepare(mut self) -> Result<Prepared> {
+        if self.sink.is_none() {
+            self.write(&Records::default())?;
+        }
+        if let Some(sink) = self.sink {
+            sink.close(&self.path)?;
+        }
+        self.partial.complete()
+    }
+}
+
+impl Sink {
+    fn open(path: &Path, file: File, records: &Records) -> Result<Self> {
+        let out = BufWriter::with_capacity(1 << 18, file);
+        match &*extension(path) {
+            "parquet" => {
+                let properties = WriterProperties::builder()
+                    .set_compression(Compression::ZSTD(ZstdLevel::try_new(1).expect("level 1 exists")))
+                    .set_max_row_group_size(GROUP_ROWS)
+                    .build();
+                let writer = ArrowWriter::try_new(out, arrow_schema(records), Some(properties));
+                Ok(Sink::Parquet(writer.map_err(|e| parquet_error(path, e))?))
+            }
+            "jsonl" | "ndjson" => Ok(Sink::JsonLines(out)),
+            kind => {
+                let delimiter = if kind == "tsv" { b'\t' } else { b',' };
+                let mut writer = csv::WriterBuilder::new().delimiter(delimiter).from_writer(out);
+                let names = records.columns().iter().map(|(name, _)| name);
+                writer.write_record(names).map_err(|e| csv_error(path, e))?;
+                Ok(Sink::Csv(Box::new(writer)))
+            }
+        }
+    }
+
+    fn write(&mut self, path: &Path, records: &Records) -> Result<()> {
+        match self {
+            Sink::Parquet(writer) => {
+                if records.columns().is_empty() {
+                    return Ok(());
+                }
+                let arrays = records.columns().iter().map(|(_, array)| array.clone()).collect();
+                let batch = RecordBatch::try_new(arrow_schema(records), arrays)
+                    .map_err(|e| DataError::file(path, FileProblem::Encoder(e.to_string())))?;
+                writer.write(&batch).map_err(|e| parquet_error(path, e))
+            }
+            Sink::Csv(writer) => {
+                for row in 0..records.rows() {
+                    for (_, array) in records.columns() {
+                        writer.write_field(cell_text(array, row)).map_err(|e| csv_error(path, e))?;
+                    }
+                    writer.write_record(None::<&[u8]>).map_err(|e| csv_error(path, e))?;
+                }
+                Ok(())
+            }
+            Sink::JsonLines(out) => write_json(out, records).map_err(|e| DataError::io(path, e)),
+        }
+    }
+
+    fn close(self, path: &Path) -> Result<()> {
+        match self {
+            Sink::Parquet(writer) => {
+                let mut out = writer.into_inner().map_err(|e| parquet_error(path, e))?;
+                out.flush().map_err(|e| DataError::io(path, e))
+            }
+            Sink::Csv(mut writer) => writer.flush().map_err(|e| DataError::io(path, e)),
+            Sink::JsonLines(mut out) => out.flush().map_err(|e| DataError::io(path, e)),
+        }
+    }
+}
+
+fn arrow_schema(records: &Records) -> Arc<ArrowSchema> {
+    let field = |(name, array): &(String, ArrayRef)| Field::new(name, array.data_type().clone(), true);
+    Arc::new(ArrowSchema::new(records.columns().iter().map(field).collect::<Vec<_>>()))
+}
+
+fn parquet_error(path: &Path, error: ParquetError) -> DataError {
+    DataError::file(path, FileProblem::Encoder(error.to_string()))
+}
+
+fn csv_error(path: &Path, error: csv::Error) -> DataError {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => DataError::io(path, error),
+        other => DataError::file(path, FileProblem::Csv(format!("{other:?}"))),
+    }
+}
+
+fn write_json(out: &mut impl Write, records: &Records) -> std::io::Result<()> {
+    let keys = records.columns().iter().map(|(name, _)| serde_json::Value::from(name.as_str()).to_string());
+    let keys: Vec<String> = keys.collect();
+    let mut line = String::new();
+    for row in 0..records.rows() {
+        line.clear();
+        for ((_, array), key) in records.columns().iter().zip(&keys) {
+            line.push(if line.is_empty() { '{' } else { ',' });
+            line.push_str(key);
+            line.push(':');
+            line.push_str(&Scalar::at(array, row).map_or("null".into(), |value| value.to_json()));
+        }
+        line.push_str("}\n");
+        out.write_all(line.as_bytes())?;
+    }
+    Ok(())
+}
+
+fn cell_text(array: &ArrayRef, row: usize) -> String {
+    if let Some(list) = array.as_list_opt::<i32>() {
+        let values = list.value(row);
+        let words: Vec<String> =
+            (0..values.len()).filter_map(|at| Scalar::at(&values, at)).map(|v| v.to_text()).collect();
+        return words.join(" ");
+    }
+    Scalar::at(array, row).map(|value| value.to_text()).unwrap_or_default()
+}

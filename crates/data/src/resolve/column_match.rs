@@ -1,0 +1,310 @@
+//! Where the columns of a schema lie among the columns of a file.
+
+use gt_graph::{FeatureSchema, Level};
+
+use crate::error::FileProblem;
+use crate::raw::{CellKind, Extent, NamedColumn, RawColumn, RawFeatures};
+
+/// The place of one feature: a raw column, and a position in its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) column: usize,
+    pub(super) at: usize,
+}
+
+/// The native columns, in their order.
+const NUMBERS: usize = 0;
+const FLOATS: usize = 1;
+const WORDS: usize = 2;
+
+/// A way to spread the columns of a schema over raw columns.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Arrangement {
+    /// Raw columns that are read, with the number of values in their rows.
+    pub(super) lists: Vec<(usize, usize)>,
+    pub(super) categorical: Vec<Place>,
+    pub(super) continuous: Vec<Place>,
+    /// The raw column of indices.
+    pub(super) words: Option<usize>,
+}
+
+impl Arrangement {
+    /// Whether a raw column is read.
+    pub(super) fn uses(&self, column: usize) -> bool {
+        self.words == Some(column) || self.lists.iter().any(|(list, _)| *list == column)
+    }
+
+    /// Whether the lists of a graph have the widths of this arrangement.
+    fn fits(&self, raw: &[RawColumn; 3], graph: usize) -> bool {
+        [NUMBERS, FLOATS].into_iter().all(|column| {
+            let width = self.lists.iter().find(|(list, _)| *list == column).map(|(_, width)| *width);
+            width == raw[column].width(graph)
+        })
+    }
+
+    /// All places, categorical ones first.
+    fn places(&self) -> impl Iterator<Item = Place> {
+        self.categorical.iter().chain(&self.continuous).copied()
+    }
+
+    /// The same lists, with the features that are found at positions among all places.
+    fn pick(&self, [categorical, continuous]: &[Vec<usize>; 2]) -> Self {
+        let places: Vec<Place> = self.places().collect();
+        let pick = |positions: &[usize]| positions.iter().map(|&at| places[at]).collect();
+        Self { categorical: pick(categorical), continuous: pick(continuous), ..self.clone() }
+    }
+}
+
+/// Where the features of a schema are looked for.
+pub(super) struct ColumnMatch {
+    /// Each graph takes the first arrangement that fits.
+    alternatives: Vec<Arrangement>,
+    /// Whether columns that are not read are an error.
+    pub(super) exhaustive: bool,
+}
+
+impl ColumnMatch {
+    /// The arrangement that fits a graph, or the one it should fit.
+    pub(super) fn arrangement(&self, raw: &RawFeatures, graph: usize) -> &Arrangement {
+        let (usual, RawFeatures::Native(raw)) = (&self.alternatives[0], raw) else { return &self.alternatives[0] };
+        if self.alternatives.len() == 1 {
+            return usual;
+        }
+        self.alternatives.iter().find(|arrangement| arrangement.fits(raw, graph)).unwrap_or_else(|| {
+            // Numbers in one list are compared with the list that holds all features.
+            let alone = |arrangement: &&Arrangement| !arrangement.uses(FLOATS);
+            let categorical = usual.lists.first().map(|(_, width)| *width);
+            let one_list = !raw[FLOATS].is_present(graph) && raw[NUMBERS].width(graph) != categorical;
+            self.alternatives.iter().find(alone).filter(|_| one_list).unwrap_or(usual)
+        })
+    }
+
+    /// The only arrangement of columns that were found out.
+    pub(super) fn found(&mut self) -> &mut Arrangement {
+        &mut self.alternatives[0]
+    }
+
+    /// Finds out the features of a graph that has rows.
+    pub(super) fn infer(level: Level, raw: &RawFeatures, graph: usize) -> Result<(FeatureSchema, Self), FileProblem> {
+        let (schema, arrangement, exhaustive) = match raw {
+            RawFeatures::Native(columns) => {
+                let (schema, arrangement) = infer_native(level, columns, graph);
+                (schema, arrangement, true)
+            }
+            RawFeatures::Named(columns) => {
+                let (schema, arrangement) = infer_named(columns)?;
+                (schema, arrangement, false)
+            }
+        };
+        Ok((schema, Self { alternatives: vec![arrangement], exhaustive }))
+    }
+
+    /// Finds the features of a schema. `stored` is how the file names its columns; `graph` has rows.
+    ///
+    /// # Errors
+    /// If the file as a whole lacks columns, or has others.
+    pub(super) fn expect(
+        level: Level,
+        schema: &FeatureSchema,
+        stored: Option<&FeatureSchema>,
+        raw: &RawFeatures,
+        names: &[String],
+        graph: usize,
+    ) -> Result<Self, FileProblem> {
+        match raw {
+            RawFeatures::Native(columns) => {
+                let (native, picked) = match stored {
+                    Some(stored) => (arrange(level, stored, true, columns, graph), correspond(level, schema, stored)?),
+                    None => (arrange(level, schema, false, columns, graph), identity(schema)),
+                };
+                let mut alternatives: Vec<Arrangement> = native.iter().map(|native| native.pick(&picked)).collect();
+                check_extent(&mut alternatives, columns, names)?;
+                Ok(Self { alternatives, exhaustive: true })
+            }
+            RawFeatures::Named(columns) => {
+                let arrangement = find_named(schema, columns).or_else(|missing| match stored {
+                    Some(stored) => Ok(find_named(stored, columns)?.pick(&correspond(level, schema, stored)?)),
+                    None => Err(missing),
+                })?;
+                Ok(Self { alternatives: vec![arrangement], exhaustive: false })
+            }
+        }
+    }
+}
+
+/// Native names of the features of a level.
+pub(super) fn prefix(level: Level) -> &'static str {
+    if level == Level::Node { crate::columns::NODE_FEAT } else { crate::columns::EDGE_ATTR }
+}
+
+fn infer_native(level: Level, columns: &[RawColumn; 3], graph: usize) -> (FeatureSchema, Arrangement) {
+    let mut arrangement = Arrangement::default();
+    let mut real = Vec::new();
+    for column in [NUMBERS, FLOATS].into_iter().filter(|&column| columns[column].is_present(graph)) {
+        let width = columns[column].width(graph).unwrap_or(0);
+        arrangement.lists.push((column, width));
+        for at in 0..width {
+            real.push(column == FLOATS || columns[column].is_real(at));
+            let kind = if real[real.len() - 1] { &mut arrangement.continuous } else { &mut arrangement.categorical };
+            kind.push(Place { column, at });
+        }
+    }
+    arrangement.words = columns[WORDS].is_present(graph).then_some(WORDS);
+    (FeatureSchema::by_position(real.into_iter(), arrangement.words.is_some(), prefix(level)), arrangement)
+}
+
+fn infer_named(columns: &[NamedColumn]) -> Result<(FeatureSchema, Arrangement), FileProblem> {
+    let mut schema = FeatureSchema::default();
+    let mut arrangement = Arrangement::default();
+    for (column, NamedColumn { values, kind }) in columns.iter().enumerate() {
+        let name = values.name.clone();
+        let place = Place { column, at: 0 };
+        match kind {
+            CellKind::Integer => {
+                schema.categorical.push(gt_graph::Vocabulary { name, size: 0 });
+                arrangement.categorical.push(place);
+            }
+            CellKind::Real => {
+                schema.continuous.push(name);
+                arrangement.continuous.push(place);
+            }
+            CellKind::List if arrangement.words.is_some() => return Err(FileProblem::SecondList(name)),
+            CellKind::List => {
+                schema.multi_hot = Some(gt_graph::Vocabulary { name, size: 0 });
+                arrangement.words = Some(column);
+                continue;
+            }
+            CellKind::Text => return Err(FileProblem::TextColumn(name)),
+        }
+        arrangement.lists.push((column, 1));
+    }
+    Ok((schema, arrangement))
+}
+
+/// The ways in which the native layout may hold the columns of a schema; `own`: of the schema that the file states.
+fn arrange(
+    level: Level,
+    schema: &FeatureSchema,
+    own: bool,
+    columns: &[RawColumn; 3],
+    graph: usize,
+) -> Vec<Arrangement> {
+    let (a, b) = (schema.categorical.len(), schema.continuous.len());
+    let words = schema.multi_hot.is_some().then_some(WORDS);
+    // A list `first` of some width, and the rest of the positions in the list of continuous numbers.
+    let spread = |positions: &[usize], first: usize, width: usize| -> Arrangement {
+        let place = |&at: &usize| match at.checked_sub(width) {
+            None => Place { column: first, at },
+            Some(rest) => Place { column: FLOATS, at: rest },
+        };
+        let places: Vec<Place> = positions.iter().map(place).collect();
+        let lists = [(first, width), (FLOATS, positions.len() - width)];
+        let lists = lists.into_iter().filter(|(_, width)| *width > 0).collect();
+        Arrangement { lists, categorical: places[..a].to_vec(), continuous: places[a..].to_vec(), words }
+    };
+    let in_order: Vec<usize> = (0..a + b).collect();
+    let named = positions(schema, prefix(level));
+    let mut alternatives = Vec::new();
+    if a > 0 && b > 0 {
+        alternatives.push(spread(&in_order, NUMBERS, a));
+        // Only names that are positions say which number in a list of both kinds is which.
+        if let Some(named) = named {
+            let width = columns[NUMBERS].width(graph).unwrap_or(0);
+            alternatives.push(spread(&named, NUMBERS, a + b));
+            alternatives.push(spread(&named, NUMBERS, width.min(a + b)));
+        }
+    } else {
+        // Columns of one kind lie in the order of the file's own schema, whatever they are called.
+        let order = named.filter(|_| !own).unwrap_or(in_order);
+        alternatives.push(spread(&order, NUMBERS, a + b));
+        if b > 0 {
+            alternatives.push(spread(&order, FLOATS, a + b));
+        }
+    }
+    alternatives
+}
+
+/// Positions that default names state: of categorical columns, then of continuous ones.
+fn positions(schema: &FeatureSchema, prefix: &str) -> Option<Vec<usize>> {
+    let columns = schema.categorical.len() + schema.continuous.len();
+    let names = schema.categorical.iter().map(|vocabulary| &vocabulary.name).chain(&schema.continuous);
+    let position = |name: &String| {
+        let at = name.strip_prefix(prefix)?.parse().ok().filter(|&at| at < columns)?;
+        (format!("{prefix}{at}") == *name).then_some(at)
+    };
+    names.map(position).collect()
+}
+
+/// Each feature where it is.
+fn identity(schema: &FeatureSchema) -> [Vec<usize>; 2] {
+    let (a, b) = (schema.categorical.len(), schema.continuous.len());
+    [(0..a).collect(), (a..a + b).collect()]
+}
+
+/// Where each feature of a schema is among those that the file states: by name where the names are the same, else by position.
+fn correspond(level: Level, schema: &FeatureSchema, stored: &FeatureSchema) -> Result<[Vec<usize>; 2], FileProblem> {
+    let (found, expected) = (stored.layout(), schema.layout());
+    let other = || FileProblem::OtherFeatures { level, found: found.clone(), expected: expected.clone() };
+    if found.multi_hot != expected.multi_hot || stored.names().count() != schema.names().count() {
+        return Err(other());
+    }
+    let names = |schema: &FeatureSchema| -> Vec<String> {
+        let categorical = schema.categorical.iter().map(|vocabulary| vocabulary.name.clone());
+        categorical.chain(schema.continuous.iter().cloned()).collect()
+    };
+    let (stored, wanted) = (names(stored), names(schema));
+    let by_name: Option<Vec<usize>> =
+        wanted.iter().map(|name| stored.iter().position(|stored| stored == name)).collect();
+    match by_name {
+        Some(mut categorical) => {
+            let continuous = categorical.split_off(schema.categorical.len());
+            Ok([categorical, continuous])
+        }
+        None if found == expected => Ok(identity(schema)),
+        None => Err(other()),
+    }
+}
+
+/// Drops arrangements of columns that the file as a whole lacks, and checks that it has no others.
+fn check_extent(
+    alternatives: &mut Vec<Arrangement>,
+    columns: &[RawColumn; 3],
+    names: &[String],
+) -> Result<(), FileProblem> {
+    let lacks = |arrangement: &Arrangement| {
+        (0..3).find(|&column| arrangement.uses(column) && columns[column].extent == Extent::Nowhere)
+    };
+    if alternatives.iter().all(|arrangement| lacks(arrangement).is_some()) {
+        let column = alternatives.first().and_then(lacks).unwrap_or(NUMBERS);
+        return Err(missing(&columns[column].name, names));
+    }
+    alternatives.retain(|arrangement| lacks(arrangement).is_none());
+    let unknown = |&column: &usize| {
+        columns[column].extent == Extent::WholeFile && !alternatives.iter().any(|known| known.uses(column))
+    };
+    match (0..3).find(unknown) {
+        Some(column) => Err(FileProblem::UnknownColumn(columns[column].name.clone())),
+        None => Ok(()),
+    }
+}
+
+fn missing(column: &str, names: &[String]) -> FileProblem {
+    FileProblem::MissingColumn { column: column.into(), found: names.to_vec(), hint: "" }
+}
+
+/// The columns of a table that bear a schema's names; others are not read.
+fn find_named(schema: &FeatureSchema, columns: &[NamedColumn]) -> Result<Arrangement, FileProblem> {
+    let names = || columns.iter().map(|column| column.values.name.clone()).collect::<Vec<_>>();
+    let find = |name: &str| {
+        columns.iter().position(|column| column.values.name == name).ok_or_else(|| missing(name, &names()))
+    };
+    let place = |name: &str| find(name).map(|column| Place { column, at: 0 });
+    let mut arrangement = Arrangement {
+        lists: Vec::new(),
+        categorical: schema.categorical.iter().map(|column| place(&column.name)).collect::<Result<_, _>>()?,
+        continuous: schema.continuous.iter().map(|name| place(name)).collect::<Result<_, _>>()?,
+        words: schema.multi_hot.as_ref().map(|words| find(&words.name)).transpose()?,
+    };
+    arrangement.lists = arrangement.places().map(|place| (place.column, 1)).collect();
+    Ok(arrangement)
+}

@@ -1,0 +1,108 @@
+//! Encodings that a file stores.
+//!
+//! A file has an encoding if a graph among the first ones has it. From then on each graph with nodes needs it.
+
+use gt_graph::Level;
+use gt_graph::encoding::{Coordinates, EncodingKind, Encodings};
+
+use crate::raw::{RawColumn, RawGraphs};
+use crate::reason::{Problem, Reason};
+
+/// Encodings of the graphs that were kept.
+pub(super) struct EncodingRows([Rows; 3]);
+
+/// The order of encodings in raw graphs.
+const KINDS: [EncodingKind; 3] = [EncodingKind::Laplacian, EncodingKind::RandomWalk, EncodingKind::WeisfeilerLehman];
+
+/// One encoding.
+#[derive(Default)]
+struct Rows {
+    read: bool,
+    /// Whether the file has it.
+    stored: bool,
+    roles: bool,
+    /// Values per node, known from the first graph with nodes on.
+    width: Option<usize>,
+    /// Whether a graph with this width was kept.
+    settled: bool,
+    coordinates: Vec<f32>,
+    indices: Vec<u32>,
+}
+
+impl EncodingRows {
+    /// Reads the encoding that is expected, if any; or all, where nothing is expected.
+    pub(super) fn new(expected: Option<Option<EncodingKind>>) -> Self {
+        Self(KINDS.map(|kind| Rows {
+            read: expected.is_none_or(|expected| expected == Some(kind)),
+            roles: kind == EncodingKind::WeisfeilerLehman,
+            ..Rows::default()
+        }))
+    }
+
+    /// Finds out from the first graphs which encodings the file has.
+    pub(super) fn begin(&mut self, raw: &RawGraphs) {
+        for (rows, column) in self.0.iter_mut().zip(&raw.encodings) {
+            let mut graphs = (0..raw.count).filter(|graph| !raw.broken.contains_key(graph));
+            rows.stored = rows.read && graphs.any(|graph| column.is_present(graph));
+        }
+    }
+
+    pub(super) fn judge(&mut self, raw: &[RawColumn; 3], graph: usize, nodes: usize) -> Result<(), Reason> {
+        self.0.iter_mut().zip(raw).filter(|(rows, _)| rows.read).try_for_each(|(rows, column)| {
+            let present = column.is_present(graph);
+            match (rows.stored, present) {
+                (false, true) if nodes > 0 => Err(Reason::column(&column.name, Problem::Unknown)),
+                (true, false) if nodes > 0 => Err(Reason::column(&column.name, Problem::Missing)),
+                (true, true) => rows.read(column, graph, nodes),
+                _ => Ok(()),
+            }
+        })
+    }
+
+    /// Keeps the rows of the last graph.
+    pub(super) fn keep(&mut self) {
+        self.0.iter_mut().for_each(|rows| rows.settled = rows.width.is_some());
+    }
+
+    /// Forgets the rows of the last graph; `nodes` were kept.
+    pub(super) fn forget(&mut self, nodes: usize) {
+        for rows in &mut self.0 {
+            rows.coordinates.truncate(nodes * rows.width.unwrap_or(0));
+            rows.indices.truncate(nodes);
+            rows.width = rows.width.filter(|_| rows.settled);
+        }
+    }
+
+    /// The rows since the last call.
+    pub(super) fn take(&mut self) -> Encodings {
+        let [laplacian, random_walk, roles] = &mut self.0;
+        let coordinates = |rows: &mut Rows| {
+            let width = rows.width.filter(|_| rows.stored)?;
+            let mut values = std::mem::take(&mut rows.coordinates);
+            values.shrink_to_fit();
+            Some(Coordinates { width, values })
+        };
+        Encodings {
+            laplacian: coordinates(laplacian),
+            random_walk: coordinates(random_walk),
+            weisfeiler_lehman: roles.width.filter(|_| roles.stored).map(|_| std::mem::take(&mut roles.indices)),
+        }
+    }
+}
+
+impl Rows {
+    fn read(&mut self, column: &RawColumn, graph: usize, nodes: usize) -> Result<(), Reason> {
+        let first = column.width(graph).unwrap_or(0);
+        let width = if self.roles { 1 } else { self.width.unwrap_or(first) };
+        let block = column.block(Level::Node, graph, nodes, width)?;
+        if nodes > 0 {
+            self.width = Some(width);
+        }
+        let appended = if self.roles {
+            column.append_indices(block, &mut self.indices, Problem::NotARole)
+        } else {
+            column.append_reals(block, &mut self.coordinates)
+        };
+        appended.map_err(|(at, problem)| Reason::cell(Level::Node, at / width.max(1), &column.name, problem))
+    }
+}

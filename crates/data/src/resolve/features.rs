@@ -1,0 +1,318 @@
+//! Features on nodes, or on edges.
+
+use std::ops::Range;
+
+use gt_graph::{FeatureRows, FeatureSchema, GraphStore, Level, Ragged};
+
+use super::column_match::{Arrangement, ColumnMatch, Place};
+use crate::error::FileProblem;
+use crate::raw::{RawColumn, RawFeatures, Values};
+use crate::reason::{Problem, Reason};
+
+/// Judges the features of one level.
+pub(super) struct Features {
+    level: Level,
+    /// The columns, expected or found out.
+    schema: FeatureSchema,
+    /// Whether they are found out.
+    inferred: bool,
+    /// How the file names its columns, if it does.
+    stored: Option<FeatureSchema>,
+    /// Where the columns are; known from the first graph with rows on.
+    columns: Option<ColumnMatch>,
+    rows: Rows,
+    /// Integers that are no categories, in columns where no real number has been met yet: the column, the graph and the reason.
+    undecided: Vec<(Place, usize, Reason)>,
+}
+
+/// Features of one graph, in buffers that are used again.
+#[derive(Default)]
+struct Rows {
+    categorical: Vec<u32>,
+    continuous: Vec<f32>,
+    offsets: Vec<usize>,
+    indices: Vec<u32>,
+}
+
+impl Features {
+    pub(super) fn new(level: Level) -> Self {
+        Self {
+            level,
+            schema: FeatureSchema::default(),
+            inferred: true,
+            stored: None,
+            columns: None,
+            rows: Rows::default(),
+            undecided: Vec::new(),
+        }
+    }
+
+    /// Expects the columns of a schema; `stored` is how the file names its columns.
+    pub(super) fn expect(&mut self, schema: &FeatureSchema, stored: Option<&FeatureSchema>) {
+        self.schema = schema.clone();
+        self.stored = stored.cloned();
+        self.inferred = false;
+    }
+
+    /// Whether the columns were found out.
+    pub(super) fn is_inferred(&self) -> bool {
+        self.inferred
+    }
+
+    pub(super) fn schema(self) -> FeatureSchema {
+        self.schema
+    }
+
+    /// The first number that is no category, in a column that turned out to hold no real number.
+    pub(super) fn undecided(&self) -> Option<(usize, Reason)> {
+        let first = self.undecided.iter().min_by_key(|(_, graph, _)| *graph);
+        first.map(|(_, graph, reason)| (*graph, reason.clone()))
+    }
+
+    /// Finds the columns once a graph with rows has come; whether that was now. Then looks for columns that have become real.
+    pub(super) fn begin(
+        &mut self,
+        raw: &RawFeatures,
+        names: &[String],
+        first: Option<usize>,
+        store: &mut GraphStore,
+    ) -> Result<bool, FileProblem> {
+        let found = match (&self.columns, first) {
+            (None, Some(graph)) if self.inferred => {
+                let (schema, columns) = ColumnMatch::infer(self.level, raw, graph)?;
+                store.set_columns(self.level, schema.layout());
+                (self.schema, self.columns) = (schema, Some(columns));
+                true
+            }
+            (None, Some(graph)) => {
+                let stored = self.stored.as_ref();
+                let columns = ColumnMatch::expect(self.level, &self.schema, stored, raw, names, graph)?;
+                self.columns = Some(columns);
+                true
+            }
+            _ => false,
+        };
+        if self.inferred
+            && let Some(columns) = &mut self.columns
+        {
+            let real = |place: &Place| {
+                let column = raw.column(place.column);
+                matches!(column.values, Values::Written { .. }) && column.is_real(place.at)
+            };
+            self.undecided.retain(|(place, ..)| !real(place));
+            while let Some(at) = columns.found().categorical.iter().position(real) {
+                turn(columns, &mut self.schema, at, self.level, store);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Reads the features of a graph; `number` is its position in the file.
+    pub(super) fn judge(
+        &mut self,
+        raw: &RawFeatures,
+        graph: usize,
+        rows: usize,
+        number: usize,
+        store: &mut GraphStore,
+    ) -> Result<(), Reason> {
+        loop {
+            let (place, reason) = match self.read(raw, graph, rows) {
+                Err(Wrong::Category(place, reason)) => (place, reason),
+                Err(Wrong::Certain(reason)) => return Err(reason),
+                Ok(()) => return Ok(()),
+            };
+            let (column, columns) = (raw.column(place.column), self.columns.as_mut());
+            let (true, Some(columns)) = (matches!(column.values, Values::Written { .. }), columns) else {
+                return Err(reason);
+            };
+            // A real number may still come, and the column is continuous then.
+            let at = columns.found().categorical.iter().position(|known| *known == place).expect("it was just read");
+            turn(columns, &mut self.schema, at, self.level, store);
+            self.undecided.push((place, number, reason));
+        }
+    }
+
+    fn read(&mut self, raw: &RawFeatures, graph: usize, rows: usize) -> Result<(), Wrong> {
+        let Self { level, schema, inferred, columns, rows: out, .. } = self;
+        out.clear();
+        let Some(columns) = columns else { return Ok(check_no_rows(raw, graph)?) };
+        let arrangement = columns.arrangement(raw, graph);
+        if columns.exhaustive
+            && let RawFeatures::Native(columns) = raw
+            && let Some(column) =
+                (0..columns.len()).find(|&at| !arrangement.uses(at) && columns[at].width(graph).is_some())
+        {
+            return Err(Reason::column(&columns[column].name, Problem::Unknown).into());
+        }
+        let mut blocks = Vec::with_capacity(arrangement.lists.len());
+        for &(column, width) in &arrangement.lists {
+            let values = raw.column(column);
+            if rows > 0 && !values.is_present(graph) {
+                return Err(Reason::column(&values.name, Problem::Missing).into());
+            }
+            blocks.push((column, width, values.block(*level, graph, rows, width)?));
+        }
+        let names = schema.categorical.iter().map(|vocabulary| vocabulary.name.as_str());
+        gather(raw, &blocks, &arrangement.categorical, &mut out.categorical, |column, range, out| {
+            column.append_indices(range, out, |value| Problem::NotACategory { value, inferred: false })
+        })
+        .map_err(|(row, at, problem)| {
+            let name = names.clone().nth(at).unwrap_or_default();
+            match problem {
+                Problem::NotACategory { value, .. } if *inferred => {
+                    let problem = Problem::NotACategory { value, inferred: true };
+                    Wrong::Category(arrangement.categorical[at], Reason::cell(*level, row, name, problem))
+                }
+                problem => Reason::cell(*level, row, name, problem).into(),
+            }
+        })?;
+        gather(raw, &blocks, &arrangement.continuous, &mut out.continuous, |column, range, out| {
+            column.append_reals(range, out)
+        })
+        .map_err(|(row, at, problem)| Reason::cell(*level, row, &schema.continuous[at], problem))?;
+        let sizes: Vec<usize> = schema.categorical.iter().map(|vocabulary| vocabulary.size).collect();
+        if let Some((at, value)) = first_beyond(&out.categorical, &sizes) {
+            let problem = Problem::BeyondVocabulary { value, size: sizes[at % sizes.len()] };
+            let name = &schema.categorical[at % sizes.len()].name;
+            return Err(Reason::cell(*level, at / sizes.len(), name, problem).into());
+        }
+        if let (Some(column), Some(words)) = (arrangement.words, &schema.multi_hot) {
+            out.read_words(raw.column(column), *level, graph, rows, words.size)?;
+        }
+        Ok(())
+    }
+
+    /// The rows read last.
+    pub(super) fn rows(&self, multi_hot: bool) -> FeatureRows<'_> {
+        let Rows { categorical, continuous, offsets, indices } = &self.rows;
+        FeatureRows { categorical, continuous, multi_hot: multi_hot.then_some(Ragged { offsets, indices }) }
+    }
+}
+
+/// Why the features of a graph cannot be read.
+enum Wrong {
+    /// A number that may turn out to belong to a continuous column.
+    Category(Place, Reason),
+    Certain(Reason),
+}
+
+impl From<Reason> for Wrong {
+    fn from(reason: Reason) -> Self {
+        Self::Certain(reason)
+    }
+}
+
+/// Makes a categorical column continuous, in its place among the others.
+fn turn(columns: &mut ColumnMatch, schema: &mut FeatureSchema, column: usize, level: Level, store: &mut GraphStore) {
+    let Arrangement { categorical, continuous, .. } = columns.found();
+    let place = categorical.remove(column);
+    let at = continuous.partition_point(|other| *other < place);
+    continuous.insert(at, place);
+    schema.continuous.insert(at, schema.categorical.remove(column).name);
+    store.make_continuous(level, column, at);
+}
+
+/// Where no graph has rows, features have none either.
+fn check_no_rows(raw: &RawFeatures, graph: usize) -> Result<(), Reason> {
+    let RawFeatures::Native(columns) = raw else { return Ok(()) };
+    match columns.iter().find(|column| !column.rows(graph).is_empty()) {
+        Some(column) => {
+            let problem = Problem::RowCount { found: column.rows(graph).len(), expected: 0 };
+            Err(Reason::column(&column.name, problem))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The first value beyond its vocabulary: its position and itself. A size of 0 holds any value.
+fn first_beyond(values: &[u32], sizes: &[usize]) -> Option<(usize, usize)> {
+    if sizes.iter().all(|&size| size == 0) {
+        return None;
+    }
+    if let [size] = sizes
+        && values.iter().copied().max().is_none_or(|most| (most as usize) < *size)
+    {
+        return None;
+    }
+    let limits = sizes.iter().cycle().map(|&size| if size == 0 { usize::MAX } else { size });
+    let found = values.iter().zip(limits).position(|(&value, limit)| value as usize >= limit);
+    found.map(|at| (at, values[at] as usize))
+}
+
+/// Collects values of some places, row by row. An error names the row, the place and the problem.
+fn gather<T>(
+    raw: &RawFeatures,
+    blocks: &[(usize, usize, Range<usize>)],
+    places: &[Place],
+    out: &mut Vec<T>,
+    append: impl Fn(&RawColumn, Range<usize>, &mut Vec<T>) -> Result<(), (usize, Problem)>,
+) -> Result<(), (usize, usize, Problem)> {
+    let block = |place: &Place| blocks.iter().find(|(column, ..)| *column == place.column);
+    let Some((column, width, range)) = places.first().and_then(block) else { return Ok(()) };
+    // Usually one column holds them all, in order.
+    let whole =
+        places.len() == *width && places.iter().enumerate().all(|(at, place)| *place == Place { column: *column, at });
+    if whole {
+        let wrong = |(at, problem)| (at / width, at % width, problem);
+        return append(raw.column(*column), range.clone(), out).map_err(wrong);
+    }
+    let rows = range.len() / (*width).max(1);
+    let sources: Vec<(&RawColumn, usize, usize)> = places
+        .iter()
+        .map(|place| {
+            let (column, width, range) = block(place).expect("every place lies in a list");
+            (raw.column(*column), range.start + place.at, *width)
+        })
+        .collect();
+    for row in 0..rows {
+        for (at, (column, first, width)) in sources.iter().enumerate() {
+            let value = first + row * width;
+            append(column, value..value + 1, out).map_err(|(_, problem)| (row, at, problem))?;
+        }
+    }
+    Ok(())
+}
+
+impl Rows {
+    fn clear(&mut self) {
+        self.categorical.clear();
+        self.continuous.clear();
+        self.indices.clear();
+        self.offsets.clear();
+        self.offsets.push(0);
+    }
+
+    fn read_words(
+        &mut self,
+        column: &RawColumn,
+        level: Level,
+        graph: usize,
+        rows: usize,
+        size: usize,
+    ) -> Result<(), Reason> {
+        if rows > 0 && !column.is_present(graph) {
+            return Err(Reason::column(&column.name, Problem::Missing));
+        }
+        let lists = column.rows(graph);
+        if lists.len() != rows {
+            return Err(Reason::column(&column.name, Problem::RowCount { found: lists.len(), expected: rows }));
+        }
+        for (row, list) in lists.enumerate() {
+            let (range, before) = (column.rows.range(list), self.indices.len());
+            // A table has empty cells for empty lists.
+            let empty = column.depth(graph) < 2 && column.has_null(range.clone());
+            if !empty {
+                column
+                    .append_indices(range, &mut self.indices, Problem::NotAnIndex)
+                    .map_err(|(_, problem)| Reason::cell(level, row, &column.name, problem))?;
+            }
+            if let Some((_, value)) = first_beyond(&self.indices[before..], &[size]) {
+                let problem = Problem::BeyondVocabulary { value, size };
+                return Err(Reason::cell(level, row, &column.name, problem));
+            }
+            self.offsets.push(self.indices.len());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,210 @@
+//! The only code that judges what a file holds: names, kinds, widths, ranges, row counts, vocabularies, nulls and NaN.
+//!
+//! Columns are judged against a schema (the model's, or the one that the file states), or the schema is found out from the
+//! columns. Each graph is usable, or there is a [`Reason`] why not; whether a reason ends the reading is the caller's decision.
+
+mod column_match;
+mod edges;
+mod encodings;
+mod features;
+mod split;
+mod targets;
+
+use gt_graph::encoding::EncodingKind;
+use gt_graph::{GraphParts, GraphStore, Layout, Level, Schema};
+
+use self::edges::Edges;
+use self::encodings::EncodingRows;
+use self::features::Features;
+use self::split::SplitRows;
+use self::targets::Targets;
+use crate::dataset::Splits;
+use crate::error::FileProblem;
+use crate::raw::RawGraphs;
+use crate::reason::Reason;
+
+/// What graphs are read for.
+#[derive(Clone, Copy, Debug)]
+pub struct Expected<'a> {
+    /// Columns of the model. A vocabulary of size 0 takes any value.
+    pub schema: &'a Schema,
+    /// The encoding that the model reads, which a file may store.
+    pub encoding: Option<EncodingKind>,
+    /// Whether targets and split matter.
+    pub labels: Labels,
+}
+
+/// Whether targets and split are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Labels {
+    /// Targets and split are read and checked.
+    Read,
+    /// Whatever stands for targets and split is not looked at.
+    Ignore,
+}
+
+/// A graph that cannot be used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rejected {
+    /// Why.
+    pub reason: Reason,
+    /// Number of nodes; 0 where it is not known.
+    pub nodes: usize,
+    /// Source and target of each edge; empty where they are not known.
+    pub edges: Vec<(u32, u32)>,
+}
+
+/// Graphs that have been judged, and what is known of their columns.
+pub(crate) struct Resolver {
+    /// The schema that the graphs should have: the model's.
+    model: Option<Schema>,
+    labels: Labels,
+    /// Numbers of nodes and edges to come, as far as the file justifies them.
+    room: (usize, usize),
+    store: GraphStore,
+    edges: Edges,
+    features: [Features; 2],
+    targets: Targets,
+    splits: SplitRows,
+    encodings: EncodingRows,
+    /// Graphs judged so far.
+    judged: usize,
+    begun: bool,
+}
+
+/// What a whole file holds.
+pub(crate) struct Resolved {
+    pub(crate) schema: Schema,
+    /// Whether the schema was found out from the columns.
+    pub(crate) inferred: bool,
+    pub(crate) graphs: GraphStore,
+    pub(crate) split: Option<Splits>,
+}
+
+impl Resolver {
+    /// Judges columns against what is expected, or finds the schema out.
+    pub(crate) fn new(expected: Option<&Expected<'_>>, room: (usize, usize)) -> Self {
+        let labels = expected.map_or(Labels::Read, |expected| expected.labels);
+        Self {
+            model: expected.map(|expected| expected.schema.clone()),
+            labels,
+            room,
+            store: GraphStore::new(Layout::default()),
+            edges: Edges::default(),
+            features: [Level::Node, Level::Edge].map(Features::new),
+            targets: Targets::new(labels),
+            splits: SplitRows::new(labels),
+            encodings: EncodingRows::new(expected.map(|expected| expected.encoding)),
+            judged: 0,
+            begun: false,
+        }
+    }
+
+    /// Judges what some graphs have in common. `stored` is the schema that the file states.
+    ///
+    /// # Errors
+    /// If the columns of the file as a whole cannot be those of the schema, with the level of the columns.
+    pub(crate) fn begin(&mut self, raw: &RawGraphs, stored: Option<&Schema>) -> Result<(), (Level, FileProblem)> {
+        let whole = |problem| (Level::Graph, problem);
+        if !self.begun {
+            self.begun = true;
+            let schema = self.model.as_ref().or(stored);
+            let target = schema.and_then(|schema| schema.target.as_ref());
+            self.targets
+                .begin(&raw.targets, target, stored.and_then(|schema| schema.target.as_ref()))
+                .map_err(whole)?;
+            let layout = schema.map(Schema::layout).unwrap_or_default();
+            self.store = GraphStore::new(Layout { target: self.targets.layout(), ..layout });
+            self.encodings.begin(raw);
+            if let Some(schema) = schema {
+                self.features[0].expect(&schema.node, stored.map(|schema| &schema.node));
+                self.features[1].expect(&schema.edge, stored.map(|schema| &schema.edge));
+            }
+        }
+        Edges::check_columns(raw).map_err(whole)?;
+        let rows = |level: Level, graph: usize| match level {
+            Level::Edge => Edges::count(raw, graph),
+            _ => Edges::count_nodes(raw, graph).unwrap_or(0),
+        };
+        let [node, edge] = &mut self.features;
+        for (level, features, raw_features) in [(Level::Node, node, &raw.node), (Level::Edge, edge, &raw.edge)] {
+            let first = (0..raw.count).find(|graph| !raw.broken.contains_key(graph) && rows(level, *graph) > 0);
+            let found = features.begin(raw_features, &raw.names, first, &mut self.store);
+            if found.map_err(|problem| (level, problem))? {
+                self.store.reserve(self.room.0, self.room.1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Judges a graph and keeps it; its position among the graphs kept, or why it cannot be used.
+    pub(crate) fn push(&mut self, raw: &RawGraphs, graph: usize) -> Result<usize, Rejected> {
+        self.judged += 1;
+        self.edges.clear();
+        match self.judge(raw, graph) {
+            Ok(()) => {
+                self.encodings.keep();
+                Ok(self.store.len() - 1)
+            }
+            Err(reason) => {
+                self.encodings.forget(self.store.num_nodes());
+                Err(Rejected { reason, nodes: self.edges.nodes, edges: self.edges.pairs() })
+            }
+        }
+    }
+
+    fn judge(&mut self, raw: &RawGraphs, graph: usize) -> Result<(), Reason> {
+        let (number, store) = (self.judged - 1, &mut self.store);
+        if let Some(reason) = raw.broken.get(&graph) {
+            // Tables know the size of a graph whose edges lead nowhere.
+            self.edges.nodes = Edges::count_nodes(raw, graph).unwrap_or(0);
+            return Err(reason.clone());
+        }
+        self.edges.read(raw, graph)?;
+        let (nodes, edges) = (self.edges.nodes, self.edges.src.len());
+        let [node, edge] = &mut self.features;
+        node.judge(&raw.node, graph, nodes, number, store)?;
+        edge.judge(&raw.edge, graph, edges, number, store)?;
+        self.targets.judge(&raw.targets, graph, [1, nodes, edges])?;
+        self.splits.judge(&raw.splits, graph, [1, nodes, edges], number)?;
+        self.encodings.judge(&raw.encodings, graph, nodes)?;
+        let layout = store.layout();
+        let parts = GraphParts {
+            num_nodes: nodes,
+            src: &self.edges.src,
+            dst: &self.edges.dst,
+            node: node.rows(layout.node.multi_hot),
+            edge: edge.rows(layout.edge.multi_hot),
+            target: self.targets.rows(),
+        };
+        Ok(store.push(parts)?)
+    }
+
+    /// The graphs since the last call, with the encodings that the file has.
+    pub(crate) fn take(&mut self) -> Result<GraphStore, FileProblem> {
+        let empty = GraphStore::new(self.store.layout().clone());
+        let mut graphs = std::mem::replace(&mut self.store, empty);
+        graphs.set_encodings(self.encodings.take())?;
+        Ok(graphs)
+    }
+
+    /// Everything that was read.
+    ///
+    /// # Errors
+    /// The graph that does not fit what all graphs together say.
+    pub(crate) fn finish(mut self) -> Result<Result<Resolved, (usize, Reason)>, FileProblem> {
+        let mut graphs = self.take()?;
+        let undecided = self.features.iter().filter_map(Features::undecided).min_by_key(|(graph, _)| *graph);
+        if let Some(reason) = undecided {
+            return Ok(Err(reason));
+        }
+        let target = match self.targets.finish(&mut graphs) {
+            Ok(target) => target,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let [node, edge] = self.features;
+        let inferred = node.is_inferred();
+        let schema = Schema { node: node.schema(), edge: edge.schema(), target };
+        Ok(Ok(Resolved { schema, inferred, graphs, split: self.splits.finish() }))
+    }
+}
