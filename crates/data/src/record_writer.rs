@@ -116,7 +116,7 @@ impl Sink {
             "parquet" => {
                 let properties = WriterProperties::builder()
                     .set_compression(Compression::ZSTD(ZstdLevel::try_new(1).expect("level 1 exists")))
-                    .set_max_row_group_size(GROUP_ROWS)
+                    .set_max_row_group_row_count(Some(GROUP_ROWS))
                     .build();
                 let writer = ArrowWriter::try_new(out, arrow_schema(records), Some(properties));
                 Ok(Sink::Parquet(writer.map_err(|e| parquet_error(path, e))?))

@@ -1,6 +1,6 @@
 //! Tables of pairs of nodes.
 
-use graph_transformer_data::{PairTable, Records};
+use graph_transformer_data::{DataError, FileProblem, PairTable, Problem, Records};
 
 #[test]
 fn cells_are_numbers_from_0_or_say_what_they_are() {
@@ -11,12 +11,11 @@ fn cells_are_numbers_from_0_or_say_what_they_are() {
     std::fs::write(&path, text).unwrap();
     let table = PairTable::read(&path).unwrap();
     assert_eq!((table.rows(), table.names_graphs(), table.path()), (4, true, path.as_path()));
-    let wrong = |text: &str| Err(text.to_owned());
+    let wrong = |text: &str| Err(Problem::NotCounted(text.into()));
     assert_eq!(table.row(0), [Ok(0), Ok(2), Ok(1)]);
-    assert_eq!(table.row(1), [wrong("the cell is empty"), wrong("`x` is not an integer"), Ok(3)]);
-    assert_eq!(table.row(2), [Ok(7), wrong("`1.0` is not an integer"), wrong("`-4` is less than 0")]);
-    let expected =
-        [wrong("`0.5` is not an integer"), Ok(99999999999999999), wrong("`99999999999999999999` is not an integer")];
+    assert_eq!(table.row(1), [Err(Problem::Null), wrong("x"), Ok(3)]);
+    assert_eq!(table.row(2), [Ok(7), wrong("1.0"), wrong("-4")]);
+    let expected = [wrong("0.5"), Ok(99999999999999999), wrong("99999999999999999999")];
     assert_eq!(table.row(3), expected);
 }
 
@@ -31,7 +30,7 @@ fn all_kinds_of_tables_hold_pairs() {
         records.write(&path).unwrap();
         let table = PairTable::read(&path).unwrap();
         assert!(!table.names_graphs());
-        assert_eq!(table.row(1), [Ok(0), Err("`0.5` is not an integer".into()), Err("the cell is empty".into())]);
+        assert_eq!(table.row(1), [Ok(0), Err(Problem::NotCounted("0.5".into())), Err(Problem::Null)]);
         // CSV knows numbers by how they are written, Parquet by what they are.
         assert_eq!(table.row(0)[1].is_ok(), name == "p.parquet");
         assert_eq!(table.row(0)[2], Ok(3));
@@ -42,31 +41,39 @@ fn all_kinds_of_tables_hold_pairs() {
     let path = folder.path().join("text.parquet");
     records.write(&path).unwrap();
     let table = PairTable::read(&path).unwrap();
-    assert_eq!(table.row(0)[2], Err("`ann` is text, not an integer".into()));
-    assert_eq!(table.row(1)[2], Err("the cell is empty".into()));
+    assert_eq!(table.row(0)[2], Err(Problem::NotCounted("ann".into())));
+    assert_eq!(table.row(1)[2], Err(Problem::Null));
 }
 
 #[test]
 fn files_that_hold_no_pairs_are_named() {
     let folder = tempfile::tempdir().unwrap();
-    let complaint = |name: &str, text: Option<&str>| {
+    let problem = |name: &str, text: &str| {
         let path = folder.path().join(name);
-        text.inspect(|text| std::fs::write(&path, text).unwrap());
-        let message = PairTable::read(&path).unwrap_err().to_string();
-        message.replace(&format!("{}/", folder.path().display()), "")
+        std::fs::write(&path, text).unwrap();
+        match PairTable::read(&path).unwrap_err() {
+            DataError::File { path: named, problem } if named == path => problem,
+            other => panic!("{other}"),
+        }
+    };
+    let missing = |column: &str, found: &[&str]| FileProblem::MissingColumn {
+        column: column.into(),
+        found: found.iter().map(|name| (*name).to_owned()).collect(),
+        hint: "",
     };
     let cases = [
-        ("a.csv", "", "a.csv: it is empty; expected the columns `graph`, `source` and `target`"),
-        ("b.csv", "graph,source,target\n", "b.csv: it has no rows"),
-        ("c.csv", "graph,src,dst\n0,1,2\n", "c.csv: there is no column `source`; there are `graph`, `src`, `dst`"),
-        ("d.tsv", "source\tTarget\n1\t2\n", "d.tsv: there is no column `target`; there are `source`, `Target`"),
-        ("e.csv", "source,target,source\n1,2,3\n", "e.csv: two columns are named `source`"),
-        ("f.csv", "source,target\n1,2\n3\n", "f.csv: line 3 has 1 cells, the header has 2"),
-        ("g.jsonl", "{}", "g.jsonl: a table should be a .csv, .tsv or .parquet file"),
-        ("h.parquet", "", "h.parquet: not a readable Parquet file: it is too short to be a Parquet file"),
+        ("a.csv", "", FileProblem::NoColumns),
+        ("b.csv", "graph,source,target\n", FileProblem::NoRows),
+        ("c.csv", "graph,src,dst\n0,1,2\n", missing("source", &["graph", "src", "dst"])),
+        ("d.tsv", "source\tTarget\n1\t2\n", missing("target", &["source", "Target"])),
+        ("e.csv", "source,target,source\n1,2,3\n", FileProblem::SameName("source".into())),
+        ("f.csv", "source,target\n1,2\n3\n", FileProblem::CellCount { line: 3, found: 1, expected: 2 }),
+        ("g.jsonl", "{}", FileProblem::NotATable),
+        ("h.parquet", "", FileProblem::Parquet("it is too short to be a Parquet file".into())),
     ];
     for (name, text, expected) in cases {
-        assert_eq!(complaint(name, Some(text)), expected);
+        assert_eq!(problem(name, text), expected);
     }
-    assert!(complaint("none.csv", None).starts_with("none.csv: "));
+    let none = PairTable::read(&folder.path().join("none.csv"));
+    assert!(matches!(none, Err(DataError::Io { .. })));
 }

@@ -96,10 +96,10 @@ fn groups_stay_together() {
     }
     assert!(split.rows("train").len() > 140);
     let message = make_split(&set, &plan(SplitBy::Group("colour".into()), shares())).unwrap_err().to_string();
-    assert_eq!(message, "there is no column `colour` to group by; there are: scaffold");
+    assert_eq!(message, "there is no column \"colour\" to group by; there are: scaffold");
     let bare = SbmSet::Cluster.generate(1, SbmSizes { train: 2, val: 1, test: 1 }).unwrap();
     let message = make_split(&bare, &plan(SplitBy::Group("colour".into()), shares())).unwrap_err().to_string();
-    assert_eq!(message, "there is no column `colour` to group by; the graphs carry none");
+    assert_eq!(message, "there is no column \"colour\" to group by; the graphs carry none");
 }
 
 #[test]
@@ -160,11 +160,11 @@ fn impossible_plans_are_refused_with_a_reason() {
     );
     assert_eq!(
         refuse(SplitBy::Random, Parts::Shares(vec![("a".into(), 0.99), ("b".into(), 0.01)])),
-        "part `b` would be empty: 5 graphs are too few with a share of 0.01"
+        "part \"b\" would be empty: 5 graphs are too few with a share of 0.01"
     );
     assert_eq!(
         refuse(SplitBy::Stratified, shares()),
-        "part `val` would be empty: 5 graphs are too few to stratify with a share of 0.1"
+        "part \"val\" would be empty: 5 graphs are too few to stratify with a share of 0.1"
     );
     let unlabelled = Shape {
         target: None,

@@ -50,13 +50,21 @@ impl DeviceChoice {
     /// The GPU, or none for the CPU.
     ///
     /// # Errors
-    /// If a GPU was asked for by name and cannot be used, or the precision is not the CPU's and there is no GPU.
+    /// If a GPU was asked for by name and cannot be used.
+    pub fn open(self) -> Result<Option<CudaDevice>> {
+        match self {
+            Self::Cpu => Ok(None),
+            Self::Cuda(number) => Ok(Some(CudaDevice::open(number)?)),
+            Self::Auto => Ok(or_none(CudaDevice::open(0), console::warn)),
+        }
+    }
+
+    /// The GPU that computes in a precision, or none for the CPU.
+    ///
+    /// # Errors
+    /// Also if the precision is not the CPU's and there is no GPU.
     pub fn open_for(self, precision: PrecisionName) -> Result<Option<CudaDevice>> {
-        let gpu = match self {
-            Self::Cpu => None,
-            Self::Cuda(number) => Some(CudaDevice::open(number)?),
-            Self::Auto => or_none(CudaDevice::open(0), console::warn),
-        };
+        let gpu = self.open()?;
         ensure!(
             gpu.is_some() || precision == PrecisionName::F32,
             "--precision {} is for GPUs, and none is used; the CPU computes in f32",

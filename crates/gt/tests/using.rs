@@ -524,10 +524,9 @@ fn edges_are_scored_as_links_with_all_edges_in_place() {
         let columns: BTreeSet<&str> = rows[0].keys().map(String::as_str).collect();
         assert_eq!(columns, BTreeSet::from(["graph", "source", "target", "link_p1", "reason"]));
 
-        let model = std::fs::read(place.path("run/model.safetensors")).unwrap();
-        let (header, mut engine) = gt_models::ModelHeader::open(&model, gt_nn::cpu::Isa::detect()).unwrap();
+        let model = gt_models::Model::open(place.path("run/model.safetensors")).unwrap();
         let mut store = gt_data::read(&place.path("data.jsonl")).unwrap().graphs().clone();
-        gt_train::ensure_encodings(&mut store, &header.config, None).unwrap();
+        gt_models::add_encodings(&mut store, &model.config.model).unwrap();
         for (at, graph) in store.iter().enumerate() {
             let own: Vec<_> = rows.iter().filter(|row| row["graph"] == at).collect();
             if at == 3 {
@@ -538,7 +537,10 @@ fn edges_are_scored_as_links_with_all_edges_in_place() {
             let listed: Vec<_> =
                 own.iter().map(|row| (number(row, "source") as u32, number(row, "target") as u32)).collect();
             assert_eq!(listed, pairs);
-            let mut score = |pairs| gt_train::score_pairs(&mut engine, &header.config, &store, at, pairs).unwrap();
+            let score = |pairs: &[(u32, u32)]| {
+                let group = gt_models::PairGroup { graph: at, pairs: pairs.to_vec() };
+                model.score_pairs(&store, &[group]).unwrap()
+            };
             let logits = score(&pairs);
             for (row, logit) in own.iter().zip(&logits) {
                 let expected = 1.0 / (1.0 + f64::from(-logit).exp());

@@ -78,6 +78,14 @@ pub enum TrainError {
         /// Why the first one cannot be used.
         reason: String,
     },
+    /// A table of pairs does not say which graph its nodes belong to.
+    #[error("{}: there is no column \"graph\", and the data has {graphs} graphs", path.display())]
+    PairsWithoutGraphs {
+        /// The table.
+        path: PathBuf,
+        /// How many graphs the data has.
+        graphs: usize,
+    },
     /// A row cannot be predicted, and the caller asked for all of them.
     #[error("{}: {what} {number}: {reason}", path.display())]
     Unusable {

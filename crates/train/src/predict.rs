@@ -6,7 +6,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use gt_data::{Chunk, DataError, EncodingKind, Expected, GraphReader, Labels, RecordWriter, Records, Rejected};
+use gt_data::{Chunk, DataError, Expected, FileProblem, GraphReader, Labels, RecordWriter, Records, Rejected};
+use gt_graph::encoding::EncodingKind;
 use gt_graph::{GraphStore, Layout, Level};
 use gt_models::config::Encoding;
 use gt_models::{Model, Predictions, add_encodings, sigmoid};
@@ -327,7 +328,9 @@ impl QueryGraphs {
     pub fn read(path: &Path, model: &Model) -> Result<Self> {
         let expected = expected(model, Labels::Ignore);
         let mut chunks = GraphReader::open(path, &expected)?;
-        let Some(first) = chunks.next().transpose()? else { return Err(DataError::empty(path).into()) };
+        let Some(first) = chunks.next().transpose()? else {
+            return Err(DataError::File { path: path.into(), problem: FileProblem::NoGraph }.into());
+        };
         let Chunk { graphs: mut store, mut results, .. } = first;
         for chunk in chunks {
             let chunk = chunk?;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use gt_data::{DataError, PairTable, Records};
+use gt_data::{PairTable, Problem, Records};
 use gt_models::{Model, PairGroup, sigmoid};
 
 use super::pairs::Pair;
-use crate::error::Result;
+use crate::error::{Result, TrainError};
 use crate::predict::{NOT_FINITE, QueryGraphs};
 
 /// Pairs of a graph that are scored in one pass, at least; more where the graph itself has more rows than these. So neither does the
@@ -29,7 +29,7 @@ impl PairRows {
     /// If the table does not say which of several graphs its pairs lie in.
     pub fn new(table: PairTable, graphs: &QueryGraphs) -> Result<Self> {
         if !table.names_graphs() && graphs.len() != 1 {
-            return Err(DataError::pairs_without_graphs(table.path(), graphs.len()).into());
+            return Err(TrainError::PairsWithoutGraphs { path: table.path().into(), graphs: graphs.len() });
         }
         let (mut found, mut unusable) = (Vec::new(), BTreeMap::new());
         for row in 0..table.rows() {
@@ -59,19 +59,19 @@ impl PairRows {
 }
 
 /// The graph and the nodes that a row names, or what is wrong with it.
-fn find([graph, source, target]: [Result<usize, String>; 3], graphs: &QueryGraphs) -> Result<(usize, Pair), String> {
+fn find([graph, source, target]: [Result<usize, Problem>; 3], graphs: &QueryGraphs) -> Result<(usize, Pair), String> {
     let [of_graph, of_source, of_target] = PairTable::COLUMNS;
-    let graph = graph.map_err(|problem| format!("column `{of_graph}`: {problem}"))?;
+    let graph = graph.map_err(|problem| format!("column \"{of_graph}\": {problem}"))?;
     if graph >= graphs.len() {
-        return Err(format!("column `{of_graph}`: there is no graph {graph}; the data has {}", graphs.len()));
+        return Err(format!("column \"{of_graph}\": there is no graph {graph}; the data has {}", graphs.len()));
     }
     // Before its nodes, which may not be known.
     let stored = graphs.position(graph).map_err(|rejected| format!("graph {graph}: {}", rejected.reason))?;
     let nodes = graphs.store().node_range(stored).len();
-    let node = |column: &str, cell: Result<usize, String>| match cell {
+    let node = |column: &str, cell: Result<usize, Problem>| match cell {
         Ok(node) if node < nodes => Ok(node as u32),
-        Ok(node) => Err(format!("column `{column}`: there is no node {node}; graph {graph} has {nodes} nodes")),
-        Err(problem) => Err(format!("column `{column}`: {problem}")),
+        Ok(node) => Err(format!("column \"{column}\": there is no node {node}; graph {graph} has {nodes} nodes")),
+        Err(problem) => Err(format!("column \"{column}\": {problem}")),
     };
     Ok((stored, (node(of_source, source)?, node(of_target, target)?)))
 }
