@@ -43,7 +43,7 @@ fn sizes(name: &str, split: &PartInfo) -> Markup {
     row(name, cells)
 }
 
-/// What is held out, and what it is scored against.
+/// The held-out links of each part, and the pairs without an edge they are scored against.
 fn link_counts(report: &Report<'_>, links: &Links) -> Markup {
     let counts = |split: Split| {
         let graphs = report.data.graphs_of(split);
