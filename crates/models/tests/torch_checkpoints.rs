@@ -40,7 +40,7 @@ static ALLOCATOR: Counting = Counting;
 /// The counters are global, so one test runs at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// HeadInput bytes that may be hostile; every tensor that comes out has the values its shape says, and memory stays within a multiple of the file.
+/// Reads bytes that may be hostile; every tensor that comes out has the values its shape says, and memory stays within a multiple of the file.
 fn survives(bytes: &[u8], what: &str) -> Result<StateDict, CheckpointError> {
     let before = LIVE.load(Ordering::Relaxed);
     PEAK.store(before, Ordering::Relaxed);

@@ -49,7 +49,7 @@ fn cache_file(data: &Path, config: &ModelConfig, content: &str) -> PathBuf {
     data.with_file_name(".gt-cache").join(format!("{}-{kind}-v1.safetensors", &content[..24]))
 }
 
-/// HeadInput a cache; anything wrong with it is as good as no cache.
+/// Reads a cache; anything wrong with it is as good as no cache.
 fn read(file: &Path, config: &ModelConfig, nodes: usize) -> Option<Encodings> {
     let bytes = fs::read(file).ok()?;
     let tensors = SafeTensors::deserialize(&bytes).ok()?;

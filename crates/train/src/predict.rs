@@ -321,7 +321,7 @@ pub struct QueryGraphs {
 }
 
 impl QueryGraphs {
-    /// HeadInput a file for a model, and adds the encoding that the model reads.
+    /// Reads a file for a model, and adds the encoding that the model reads.
     ///
     /// # Errors
     /// If the file as a whole cannot be read for the model.

@@ -18,12 +18,12 @@ pub struct ConfiguredData {
 }
 
 impl ConfiguredData {
-    /// HeadInput `data.file`, or draws a small CLUSTER set if the configuration names no file.
+    /// Reads `data.file`, or draws a small CLUSTER set if the configuration names no file.
     pub fn load(config: &Config) -> Result<Self> {
         Self::read(config, gt_data::read)
     }
 
-    /// HeadInput `data.file` as the data of a trained model.
+    /// Reads `data.file` as the data of a trained model.
     pub fn load_for(config: &Config, model: &Model) -> Result<Self> {
         Self::read(config, |file| gt_data::read_expecting(file, &gt_train::expected(model, Labels::Read)))
     }

@@ -80,7 +80,7 @@ impl Problems {
 }
 
 impl Config {
-    /// HeadInput and checks a configuration.
+    /// Reads and checks a configuration.
     ///
     /// # Errors
     /// If the text is no TOML, has keys that do not exist (the nearest one is named), or values that do not fit together.

@@ -9,7 +9,7 @@ use super::state_dict::StateDict;
 use super::storage::ByteOrder;
 use super::zip::Archive;
 
-/// HeadInput a checkpoint that is a zip archive.
+/// Reads a checkpoint that is a zip archive.
 pub(super) fn read(bytes: &[u8]) -> Result<StateDict, CheckpointError> {
     let mut archive = Archive::open(bytes)?;
     let folder = folder(&archive)?;

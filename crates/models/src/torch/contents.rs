@@ -10,7 +10,7 @@ use super::view::{MAX_DIMENSIONS, View};
 /// Where training programs put the state dictionary when they save more than that.
 const NESTED: [&str; 3] = ["state_dict", "model_state_dict", "model"];
 
-/// HeadInput every tensor of the state dictionary.
+/// Reads every tensor of the state dictionary.
 ///
 /// `fetch` returns the bytes of a whole storage, exactly as many elements as it claims; `file` is the length of the checkpoint.
 pub(super) fn state_dict<'a>(

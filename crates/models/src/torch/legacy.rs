@@ -14,7 +14,7 @@ use super::storage::ByteOrder;
 const MAGIC: [u8; 10] = [0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19];
 const PROTOCOL: i64 = 1001;
 
-/// HeadInput a checkpoint that is a stream of pickles.
+/// Reads a checkpoint that is a stream of pickles.
 pub(super) fn read(bytes: &[u8]) -> Result<StateDict, CheckpointError> {
     let end = skip(bytes, 0, |root| {
         let is_magic = matches!(root, Value::Long(found) if found == MAGIC);

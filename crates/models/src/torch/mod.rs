@@ -33,7 +33,7 @@ pub use pickle::MAX_INSTRUCTIONS;
 pub use state_dict::{StateDict, Tensor, Values};
 pub use storage::Dtype;
 
-/// HeadInput the state dictionary from the bytes of a checkpoint of either format.
+/// Reads the state dictionary from the bytes of a checkpoint of either format.
 ///
 /// The dictionary may be the whole checkpoint or, beside other plain entries, lie under `state_dict`, `model_state_dict` or `model`. Tensors come in
 /// the file's order, contiguous, whatever strides they were saved with.

@@ -40,7 +40,7 @@ pub(super) struct Archive<'a> {
 }
 
 impl<'a> Archive<'a> {
-    /// HeadInput the directory.
+    /// Reads the directory.
     pub(super) fn open(bytes: &'a [u8]) -> Result<Self, CheckpointError> {
         let mut entries = HashMap::new();
         let mut directory = directory(bytes)?;

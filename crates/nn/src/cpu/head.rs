@@ -164,7 +164,7 @@ divisible! {
     Source { nodes: [node], edges: [edge] }
 }
 
-/// HeadInput the streams, as far as the pass before has kept them.
+/// Reads the streams, as far as the pass before has kept them.
 pub(crate) fn read<T: Real>(engine: &mut Engine<T>) {
     let mut head = std::mem::take(&mut engine.work.head);
     let reads = engine.network.reads;

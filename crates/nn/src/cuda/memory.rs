@@ -141,7 +141,7 @@ impl Memory {
         Ok(())
     }
 
-    /// HeadInput values, after everything that was launched before.
+    /// Reads values, after everything that was launched before.
     pub(crate) fn read<T: DeviceRepr + ValidAsZeroBits + Copy + Default>(
         &self,
         from: Pointer,
