@@ -49,7 +49,7 @@ pub fn read(path: &Path) -> Result<Dataset> {
 /// std::fs::write(&path, "{\"node_feat\": [[1.0]], \"edge_index\": []}\n{\"node_feat\": [[5]], \"edge_index\": []}\n")?;
 /// let kind = Vocabulary { name: "kind".into(), size: 3 };
 /// let schema = Schema { node: FeatureSchema { categorical: vec![kind], ..Default::default() }, ..Default::default() };
-/// let expected = Expected { schema: &schema, encoding: None, labels: Labels::Ignore };
+/// let expected = Expected { schema: Cow::Borrowed(&schema), encoding: None, labels: Labels::Ignore };
 /// let Err(DataError::Graph { graph: 1, reason: Reason::Cell { problem, .. }, .. }) = read_expecting(&path, &expected)
 /// else { panic!("the second graph has an unknown category") };
 /// assert_eq!(problem, Problem::BeyondVocabulary { value: 5, size: 3 });
@@ -131,6 +131,8 @@ fn locate(path: &Path, raw: &RawGraphs, first: usize, graph: usize, reason: Reas
 /// targets; splits are not read.
 ///
 /// ```
+/// use std::borrow::Cow;
+///
 /// use graph_transformer_data::{Expected, GraphReader, Labels};
 /// use gt_graph::{FeatureSchema, Schema, Vocabulary};
 ///
@@ -144,7 +146,7 @@ fn locate(path: &Path, raw: &RawGraphs, first: usize, graph: usize, reason: Reas
 /// std::fs::write(&path, lines.join("\n"))?;
 /// let kind = Vocabulary { name: "kind".into(), size: 3 };
 /// let schema = Schema { node: FeatureSchema { categorical: vec![kind], ..Default::default() }, ..Default::default() };
-/// let expected = Expected { schema: &schema, encoding: None, labels: Labels::Ignore };
+/// let expected = Expected { schema: Cow::Borrowed(&schema), encoding: None, labels: Labels::Ignore };
 /// for chunk in GraphReader::open(&path, &expected)? {
 ///     let chunk = chunk?;
 ///     assert_eq!(chunk.graphs.len(), 2);

@@ -192,8 +192,10 @@ pub enum Problem {
         edges: usize,
     },
     /// A target does not have as many values as rows and columns ask for.
-    #[error("{found} values for {rows} rows of {columns} targets")]
+    #[error("{found} target values, expected {columns} for each of {rows} {level}s")]
     TargetCount {
+        /// What the targets belong to.
+        level: Level,
         /// Values found.
         found: usize,
         /// Rows of the targets' level.

@@ -4,9 +4,12 @@ mod support;
 
 use std::path::Path;
 
-use graph_transformer_data::{Dataset, TableMapping, TablePaths, read, read_tables, write};
+use graph_transformer_data::{DataError, Dataset, Problem, Reason, TableMapping, TablePaths, read, read_tables, write};
 use gt_graph::{Level, TargetKind};
 use gt_testing::shared;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use proptest::prelude::*;
 use support::{Shape, make};
 
@@ -219,4 +222,60 @@ fn several_graphs_in_foreign_tables_are_told_apart() {
     let target = dataset.graphs().target().unwrap();
     assert_eq!([0, 1, 2].map(|i| target.get(i).map(|v| v as f32)), [Some(1.1), None, Some(1.8)]);
     assert_eq!(dataset.split().unwrap().rows("test"), [2]);
+}
+
+/// Some rows of Parquet files in a file of their own, as pandas or polars write it: without the metadata of the files.
+fn rewrite(files: &[(&Path, std::ops::Range<usize>)], out: &Path) {
+    let mut writer = None;
+    for (file, rows) in files {
+        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+        let file = std::fs::File::open(file).unwrap();
+        let reader = ParquetRecordBatchReaderBuilder::try_new_with_options(file, options).unwrap();
+        let batch = reader.with_batch_size(rows.end).build().unwrap().next().unwrap().unwrap();
+        let writer = writer.get_or_insert_with(|| {
+            let options = ArrowWriterOptions::new().with_skip_arrow_metadata(true);
+            let out = std::fs::File::create(out).unwrap();
+            ArrowWriter::try_new_with_options(out, batch.schema(), options).unwrap()
+        });
+        writer.write(&batch.slice(rows.start, rows.len())).unwrap();
+    }
+    writer.unwrap().close().unwrap();
+}
+
+#[test]
+fn rows_that_another_program_selects_keep_their_schema() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name);
+    let target = Some((Level::Graph, TargetKind::Class, 2));
+    let shape = Shape {
+        graphs: 9,
+        largest: 6,
+        node: (2, 1, false),
+        edge: (1, 0, false),
+        target,
+        split: None,
+        encodings: false,
+    };
+    let (all, some, two) = (place("all.parquet"), place("some.parquet"), place("two.parquet"));
+    let dataset = make(&shape, 5);
+    write(&dataset, &all).unwrap();
+    rewrite(&[(&all, 3..7)], &some);
+    let found = read(&some).unwrap();
+    assert_eq!((found.schema(), found.graphs().len()), (dataset.schema(), 4));
+    assert_eq!(found.graphs().graph(1).node().categorical, dataset.graphs().graph(4).node().categorical);
+
+    // Rows of one data set in two files are a data set again; rows of two data sets are not.
+    rewrite(&[(&some, 0..4), (&all, 0..3)], &two);
+    assert_eq!((read(&two).unwrap().schema(), read(&two).unwrap().graphs().len()), (dataset.schema(), 7));
+    let mut wider = dataset.schema().clone();
+    wider.node.categorical[0].size += 1;
+    let other = place("other.parquet");
+    write(&Dataset::new(wider, dataset.graphs().clone()).unwrap(), &other).unwrap();
+    rewrite(&[(&all, 0..5), (&other, 0..2)], &two);
+    match read(&two).unwrap_err() {
+        DataError::Graph { graph: 5, reason: Reason::Column { column, problem: Problem::OtherSchema }, .. } => {
+            assert_eq!(column, "graph_transformer");
+        }
+        error => panic!("{error}"),
+    }
 }

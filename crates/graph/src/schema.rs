@@ -199,6 +199,12 @@ impl Schema {
         }
     }
 
+    /// A schema whose edge columns take any value: their vocabulary sizes are 0.
+    pub fn with_any_edge_value(mut self) -> Self {
+        self.edge.categorical.iter_mut().chain(&mut self.edge.multi_hot).for_each(|column| column.size = 0);
+        self
+    }
+
     /// Numbers of columns.
     pub fn layout(&self) -> Layout {
         Layout {

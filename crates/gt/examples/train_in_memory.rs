@@ -35,7 +35,9 @@ fn rings() -> Result<Dataset, Box<dyn Error>> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let config = Config::from_toml("[model]\nlayers = 2\nwidth = 32\nheads = 4\n[train]\nbatch = 16\nepochs = 10")?;
+    let config = Config::from_toml(
+        "[model]\nlayers = 2\nwidth = 32\nheads = 4\n[optimizer]\nlr = 5e-3\n[train]\nbatch = 16\nepochs = 30",
+    )?;
     let data = Prepared::for_training(rings()?, &config, None)?;
     let backend = data.place(&Device::Cpu)?.backend(&data, &config, Purpose::Training)?;
 

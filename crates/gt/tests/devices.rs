@@ -24,7 +24,7 @@ fn the_processor_computes_right_and_leaves_room_for_other_orders_of_sums() {
 }
 
 #[test]
-fn without_a_driver_cuda_is_refused_and_auto_takes_the_processor() {
+fn without_a_driver_cuda_is_refused_and_auto_takes_the_cpu() {
     if has_driver() {
         return skip(Resource::NoCuda, "there is a CUDA driver on this machine");
     }
@@ -42,7 +42,7 @@ fn without_a_driver_cuda_is_refused_and_auto_takes_the_processor() {
     let complaint = place.refused(&format!("train --data mine.jsonl --precision tf32 {short} --out run"));
     assert!(complaint.contains("--precision tf32"), "{complaint}");
     let output = place.gt(&format!("train --data mine.jsonl --device auto {short} --out run"));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("threads of the processor"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("threads of the CPU"), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("Finished: all epochs are done."), "{output:?}");
     for command in ["eval run --split train", "predict run --data mine.jsonl --out predicted.csv"] {
         assert_eq!(place.refused(&format!("{command} --device cuda")), no_driver);

@@ -225,7 +225,7 @@ fn a_run_killed_at_twenty_random_moments_ends_with_the_same_bytes() {
         alive += usize::from(child.try_wait().unwrap().is_none());
         child.kill().unwrap();
         let said = place.end(child).said;
-        went_on += usize::from(said.contains("going on after ") && !said.contains("going on after 0 epochs"));
+        went_on += usize::from(said.contains("resuming after ") && !said.contains("resuming after 0 epochs"));
         unfinished += usize::from(said.contains("it was never completed; taking the one before"));
         story += &format!(" {epochs} + {delay:.4}");
     }
@@ -374,7 +374,7 @@ fn signals_end_a_run_with_130_and_it_goes_on_to_the_same_bytes_with_any_number_o
         let end = place.interrupt(line, 20, signal);
         assert_eq!(end.code, Some(130), "{signal}: {}", end.said);
         assert!(end.said.ends_with("interrupted; `gt train --resume --out run` goes on\n"), "{}", end.said);
-        assert_eq!(end.said.contains("going on after "), number > 0, "{}", end.said);
+        assert_eq!(end.said.contains("resuming after "), number > 0, "{}", end.said);
     }
     place.done(&format!("{RESUME} --threads 2"));
     whole.assert_same(&place.path("run"), "interrupted four times");
@@ -410,7 +410,7 @@ fn a_full_disk_stops_a_run_and_with_more_space_it_ends_with_the_same_bytes() {
     assert!(error.starts_with("error: run/") && error.contains("No space left on device"), "{error}");
     assert!(place.path("stopped/checkpoint").read_dir().unwrap().count() >= 1);
     assert_eq!(text("second.code"), "0\n", "{}", text("second.txt"));
-    assert!(!text("second.txt").contains("going on after 0 epochs") && text("second.txt").contains("going on after "));
+    assert!(!text("second.txt").contains("resuming after 0 epochs") && text("second.txt").contains("resuming after "));
     whole.assert_same(&place.path("ended"), &error);
     say(format_args!("full disk: {error}"));
 }
@@ -536,7 +536,7 @@ fn a_directory_without_a_run_or_without_a_whole_checkpoint_is_no_silent_restart(
     fs::rename(place.path("kept"), &checkpoints[1]).unwrap();
     assert_eq!(place.interrupt(RESUME, 8, "INT").code, Some(130));
     fs::remove_dir_all(place.path("run/checkpoint")).unwrap();
-    assert!(place.refused(RESUME).contains("run/checkpoint: the checkpoints of the model beside it are gone"));
+    assert!(place.refused(RESUME).contains("run/checkpoint: the checkpoints of the model next to it are gone"));
 }
 
 #[test]

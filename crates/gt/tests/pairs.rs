@@ -97,7 +97,7 @@ fn one_graph_needs_no_number_and_any_two_nodes_are_a_pair() {
     }
     assert_eq!(answered.len(), 4);
     let complaint = place.refused("predict run --data new.jsonl --pairs asked.tsv --out q.csv");
-    assert_eq!(complaint, "error: asked.tsv: there is no column `graph`, and the data has 20 graphs\n");
+    assert_eq!(complaint, "error: asked.tsv: there is no column \"graph\", and the data has 20 graphs\n");
 }
 
 #[test]
@@ -106,28 +106,35 @@ fn rows_without_an_answer_have_a_reason_or_end_the_call() {
     place.write("asked.csv", "graph,source,target\n3,0,1\n0,0,3\n0,one,2\n20,0,1\n1,2,70\n");
     let output = place.gt("predict run --data new.jsonl --pairs asked.csv --out p.csv --json");
     assert_eq!(output.status.code(), Some(0));
-    let damaged = "graph 3: node 0, column `node_feat`: the model knows the values 0 to 3, not 9";
+    let damaged = r#"graph 3: node 0, column "node_feat": 9 is beyond the vocabulary of 4 entries (0 to 3)"#;
     let told = String::from_utf8(output.stderr).unwrap();
     let warning = format!("warning: 4 of 5 rows have no prediction: row 1: {damaged}; the column `reason` has all");
     assert!(told.contains(&warning), "{told}");
     let line: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&line["rows"], &line["graphs"], &line["unusable"]), (&5.into(), &20.into(), &4.into()));
-    assert_eq!(line["reasons"][1], json!({"row": 3, "reason": "column `source`: `one` is not an integer"}));
+    let not_an_integer = r#"column "source": "one" is not a whole number from 0"#;
+    assert_eq!(line["reasons"][1], json!({"row": 3, "reason": not_an_integer}));
     let answered = lines(&place, "p.csv");
-    assert_eq!(answered[1], format!("3,0,1,,\"{damaged}\""));
+    let cell = |reason: &str| format!("\"{}\"", reason.replace('"', "\"\""));
+    assert_eq!(answered[1], format!("3,0,1,,{}", cell(damaged)));
     assert!(answered[2].starts_with("0,0,3,0.") && answered[2].ends_with(','), "{}", answered[2]);
-    assert_eq!(answered[3], "0,,2,,column `source`: `one` is not an integer");
-    assert_eq!(answered[4], "20,0,1,,column `graph`: there is no graph 20; the data has 20");
-    assert!(answered[5].starts_with("1,2,70,,column `target`: there is no node 70; graph 1 has "), "{}", answered[5]);
+    assert_eq!(answered[3], format!("0,,2,,{}", cell(not_an_integer)));
+    let no_graph = r#"column "graph": there is no graph 20; the data has 20"#;
+    assert_eq!(answered[4], format!("20,0,1,,{}", cell(no_graph)));
+    assert!(
+        answered[5].starts_with("1,2,70,,\"column \"\"target\"\": there is no node 70; graph 1 has "),
+        "{}",
+        answered[5]
+    );
 
     let stop = |row: &str| {
         place.write("row.csv", &format!("graph,source,target\n0,0,1\n{row}\n"));
         place.refused("predict run --data new.jsonl --pairs row.csv --out q.csv --on-error stop")
     };
     assert_eq!(stop("3,0,1"), format!("error: row.csv: row 2: {damaged}\n"));
-    assert_eq!(stop("0,,2"), "error: row.csv: row 2: column `source`: the cell is empty\n");
-    assert_eq!(stop("20,0,1"), "error: row.csv: row 2: column `graph`: there is no graph 20; the data has 20\n");
-    assert!(stop("1,70,2").starts_with("error: row.csv: row 2: column `source`: there is no node 70; graph 1 has "));
+    assert_eq!(stop("0,,2"), "error: row.csv: row 2: column \"source\": the value is missing; fill it in\n");
+    assert_eq!(stop("20,0,1"), format!("error: row.csv: row 2: {no_graph}\n"));
+    assert!(stop("1,70,2").starts_with("error: row.csv: row 2: column \"source\": there is no node 70; graph 1 has "));
     // A graph that no row is about does not matter.
     place.write("row.csv", "graph,source,target\n0,0,1\n");
     place.done("predict run --data new.jsonl --pairs row.csv --out q.csv --on-error stop");
@@ -143,13 +150,11 @@ fn what_cannot_be_asked_is_refused_in_a_sentence() {
         let complaint = place.refused(&format!("predict run --data new.jsonl --pairs {pairs} {more}"));
         complaint.strip_prefix("error: ").unwrap_or(&complaint).trim_end().to_owned()
     };
-    assert_eq!(
-        ask("empty.csv", "--out p.csv"),
-        "empty.csv: it is empty; expected the columns `graph`, `source` and `target`"
-    );
-    assert_eq!(
-        ask("other.csv", "--out p.csv"),
-        "other.csv: there is no column `source`; there are `graph`, `from`, `to`"
+    assert!(ask("empty.csv", "--out p.csv").starts_with("empty.csv: it is empty"));
+    let missing = ask("other.csv", "--out p.csv");
+    assert!(
+        missing.starts_with("other.csv: there is no column \"source\"") && missing.contains("\"from\""),
+        "{missing}"
     );
     assert!(ask("none.csv", "--out p.csv").starts_with("none.csv: "));
     assert_eq!(ask("asked.csv", "--out asked.csv"), "asked.csv: --out would replace --pairs");

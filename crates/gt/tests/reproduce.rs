@@ -270,7 +270,7 @@ fn a_killed_run_goes_on_elsewhere_and_ends_with_the_same_weights() {
     fs::rename(place.path("r"), other.path("r")).unwrap();
     let end = other.done(&call);
     assert!(end.said.contains("1 of them begun"), "{}", end.said);
-    assert!(end.said.contains("going on after"), "{}", end.said);
+    assert!(end.said.contains("resuming after"), "{}", end.said);
     let record = other.record(run);
     for key in ["weights_sha256", "last", "best", "curve", "epochs", "config", "data"] {
         assert_eq!(record[key], expected[key], "{key}");

@@ -113,10 +113,10 @@ fn rows_of_no_columns_and_targets_of_none_are_told() {
         "{\"num_nodes\": 1, \"node_feat\": [[]], \"edge_index\": [[], []]}\n{\"num_nodes\": 1, \"node_feat\": [[5]], \"edge_index\": [[], []]}\n",
     );
     let complaint = place.refused("data info rows.jsonl");
-    assert!(complaint.contains("rows of 1 values, earlier graphs have 0"), "{complaint}");
+    assert!(complaint.contains("graph 1, node 0, column \"node_feat\": 1 values, expected 0"), "{complaint}");
     write(&place, "y.jsonl", (0..4).map(|_| path(2, json!([]))));
     let complaint = place.refused("data split y.jsonl --stratify --out s.jsonl");
-    assert!(complaint.contains("column `y`: there is no value in it"), "{complaint}");
+    assert!(complaint.contains("column \"y\": there is no value in it"), "{complaint}");
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn links_of_complete_graphs_have_nothing_to_be_told_from() {
     };
     write(&place, "data.jsonl", (0..4).map(|_| complete(6)));
     let complaint = place.refused(&format!("train --data data.jsonl {TINY} --set data.task=links"));
-    assert!(complaint.contains("there is no pair without an edge to tell links from"), "{complaint}");
+    assert!(complaint.contains("there is no pair without an edge to compare links with"), "{complaint}");
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn tables_without_columns_are_named() {
     assert!(complaint.contains("a_nodes.csv: it is empty"), "{complaint}");
     place.write("a_nodes.csv", "ID;x\nanna;1\n");
     let complaint = place.refused("data convert a_nodes.csv a.jsonl --ignore ID;x");
-    assert!(complaint.contains("a_nodes.csv has no column of ids"), "{complaint}");
+    assert!(complaint.contains("there is no node 1; the table of nodes has no column of ids"), "{complaint}");
 }
 
 #[test]

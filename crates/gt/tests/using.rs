@@ -143,7 +143,7 @@ fn predicted_numbers_have_the_error_that_eval_reports() {
     place.write("odd.jsonl", &lines(&odd));
     place.done("predict run --data odd.jsonl --out odd-rows.jsonl");
     let told = jsonl(&place.path("odd-rows.jsonl"));
-    assert!(told[1]["reason"].as_str().unwrap().contains("the key is missing, but the model has it"), "{:?}", told[1]);
+    assert!(told[1]["reason"].as_str().unwrap().contains("column \"node_feat\": it is missing"), "{:?}", told[1]);
     assert!(told[0] == rows[0] && told[2..] == rows[2..]);
     // The best model is another one.
     place.done("predict run --best --data plain.jsonl --out best.jsonl");
@@ -294,17 +294,17 @@ fn graphs_that_a_model_cannot_take_get_a_reason_and_the_others_a_prediction() {
     let output = place.gt("predict run --data odd.jsonl --out p.csv --json");
     assert_eq!(output.status.code(), Some(0));
     let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.contains("5 of 11 graphs have no prediction: graph 5: node 1, column `node_feat`"), "{told}");
+    assert!(told.contains("5 of 11 graphs have no prediction: graph 5: node 1, column \"node_feat\""), "{told}");
     let line: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&line["rows"], &line["graphs"], &line["unusable"]), (&11.into(), &11.into(), &5.into()));
     let reasons: Vec<&str> =
         line["reasons"].as_array().unwrap().iter().map(|r| r["reason"].as_str().unwrap()).collect();
     let expected = [
-        "node 1, column `node_feat`: the model knows the values 0 to 3, not 9",
-        "column `node_feat`: row 0, value 0 is null",
+        "node 1, column \"node_feat\": 9 is beyond the vocabulary of 4 entries (0 to 3)",
+        "node 0, column \"node_feat\": the value is missing",
         "edge 0 starts at node 50, but the graph has",
-        "edge 1, column `edge_attr`: the model knows the values 0 to 2, not 3",
-        "line 10: it is not JSON: EOF while parsing",
+        "edge 1, column \"edge_attr\": 3 is beyond the vocabulary of 3 entries (0 to 2)",
+        "line 10, position ",
     ];
     assert!(reasons.iter().zip(expected).all(|(found, expected)| found.starts_with(expected)), "{reasons:#?}");
     place.done("predict run --data odd.jsonl --out p.jsonl");
@@ -349,7 +349,11 @@ fn what_is_wrong_with_the_whole_file_stops_in_both_ways() {
     place.write("wide.jsonl", "{\"node_feat\": [[1, 2]], \"edge_index\": [[], []], \"edge_attr\": []}\n");
     for more in ["", " --on-error stop"] {
         let complaint = place.refused(&format!("predict run --data wide.jsonl --out p.csv{more}"));
-        assert!(complaint.contains("it has 2 categorical node columns, the model was trained on 1"), "{complaint}");
+        assert!(
+            complaint.contains("graph 0: node 0, column \"node_feat\": 2 values, expected 1")
+                || complaint.contains("graph 0, node 0"),
+            "{complaint}"
+        );
         assert!(place.refused(&format!("predict run --data none.jsonl --out p.csv{more}")).contains("none.jsonl: "));
     }
     assert!(place.refused("predict run --data data.jsonl --out p.xlsx").contains("expected .parquet, .csv"));
@@ -359,7 +363,7 @@ fn what_is_wrong_with_the_whole_file_stops_in_both_ways() {
 }
 
 #[test]
-fn columns_are_found_by_name_or_their_order_is_complained_about() {
+fn columns_are_found_by_name_in_any_order() {
     let place = Place::new();
     let nodes = |names: &str, swap: bool| {
         let cell = |graph: u32, node: u32| (f64::from(graph * 3 + node) / 7.0, f64::from(node) * 10.0 + 0.5);
@@ -381,8 +385,7 @@ fn columns_are_found_by_name_or_their_order_is_complained_about() {
     place.done("predict run --data t_nodes.csv --out t.csv");
     place.done("predict run --data s_nodes.csv --out s.csv");
     assert_eq!(csv(&place.path("t.csv")), csv(&place.path("s.csv")));
-    let complaint = place.refused("eval run --data s_nodes.csv");
-    assert!(complaint.contains("its node columns are `b`, `a`, the model was trained on `a`, `b`"), "{complaint}");
+    assert_eq!(place.done("eval run --data t_nodes.csv"), place.done("eval run --data s_nodes.csv"));
 }
 
 #[test]
@@ -487,7 +490,7 @@ fn attention_names_what_there_is() {
     assert!(ask("--graph 0 --head 0").contains("--head 0: the model has the heads 1 to 3"));
     assert!(ask("--graph 0 --head all").contains("expected a number from 1, or `mean`"));
     assert!(ask("--graph 11").contains("there is no graph 11; there are 11, counted from 0"));
-    assert!(ask("--graph 5").contains("graph 5: node 1, column `node_feat`"));
+    assert!(ask("--graph 5").contains("graph 5: node 1, column \"node_feat\""));
     assert!(place.refused("attention run --data odd.jsonl --graph 0 --out a.png").contains("expected .svg, .json"));
 }
 
@@ -530,7 +533,10 @@ fn edges_are_scored_as_links_with_all_edges_in_place() {
         for (at, graph) in store.iter().enumerate() {
             let own: Vec<_> = rows.iter().filter(|row| row["graph"] == at).collect();
             if at == 3 {
-                assert!(own[0]["link_p1"].is_null() && own[0]["reason"].as_str().unwrap().contains("not 9"), "{own:?}");
+                assert!(
+                    own[0]["link_p1"].is_null() && own[0]["reason"].as_str().unwrap().contains("9 is beyond"),
+                    "{own:?}"
+                );
                 continue;
             }
             let pairs: Vec<(u32, u32)> = graph.src().iter().copied().zip(graph.dst().iter().copied()).collect();

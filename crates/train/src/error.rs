@@ -25,6 +25,14 @@ pub enum TrainError {
     /// A model cannot be used on some graphs.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// What is wrong concerns the data of a file.
+    #[error("{}: {source}", path.display())]
+    InFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: Box<Self>,
+    },
     /// A model file cannot be used.
     #[error("{}: {source}", path.display())]
     ModelFile {
@@ -209,6 +217,17 @@ impl TrainError {
     /// The operating system refused.
     pub(crate) fn io(path: &Path, error: &std::io::Error) -> Self {
         Self::run(path, error.to_string())
+    }
+
+    /// The error with the file that the data came from, if there is one and the error concerns data.
+    #[must_use]
+    pub fn in_file(self, path: Option<&Path>) -> Self {
+        match (path, &self) {
+            (Some(path), Self::Config(_) | Self::Data(_) | Self::Model(_)) if self.device().is_none() => {
+                Self::InFile { path: path.into(), source: Box::new(self) }
+            }
+            _ => self,
+        }
     }
 
     /// A GPU error, wherever it came from: what another device may be able to do.

@@ -66,11 +66,6 @@ impl Metric {
             Metric::RocAuc => "roc_auc",
         }
     }
-
-    /// Whether larger is better.
-    pub fn rises(self) -> bool {
-        self != Metric::Mae
-    }
 }
 
 /// Predictions `[rows, width]` and the labels they should have.

@@ -3,6 +3,7 @@
 //! Rows line up with the graphs, nodes or edges of the file. A graph that the model cannot take has rows too, with empty cells
 //! and the reason; one of which not even the size is known has a single row.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -10,7 +11,7 @@ use gt_data::{Chunk, DataError, Expected, FileProblem, GraphReader, Labels, Reco
 use gt_graph::encoding::EncodingKind;
 use gt_graph::{GraphStore, Layout, Level};
 use gt_models::config::Encoding;
-use gt_models::{Model, Predictions, add_encodings, sigmoid};
+use gt_models::{EncodingError, Model, Predictions, add_encodings, sigmoid};
 use gt_nn::Loss;
 use gt_nn::backend::Device;
 
@@ -100,7 +101,11 @@ pub fn expected(model: &Model, labels: Labels) -> Expected<'_> {
         Encoding::RandomWalk => Some(EncodingKind::RandomWalk),
         Encoding::Wl => Some(EncodingKind::WeisfeilerLehman),
     };
-    Expected { schema: &model.schema, encoding, labels }
+    let schema = match model.reads_edges() {
+        true => Cow::Borrowed(&model.schema),
+        false => Cow::Owned(model.schema.clone().with_any_edge_value()),
+    };
+    Expected { schema, encoding, labels }
 }
 
 /// Computes a result for every graph of a file and writes them, row by row, in the order of the file.
@@ -134,15 +139,13 @@ pub fn query(
 ) -> Result<QueryReport> {
     let mut writer = RecordWriter::create(out)?;
     let mut report = QueryReport::default();
-    let (mut all, mut usable) = (0, 0);
+    let mut usable = 0;
     for (number, chunk) in GraphReader::open(data, &expected(model, Labels::Ignore))?.enumerate() {
         let chunk = chunk?;
-        all += chunk.results.len();
-        usable += chunk.graphs.len();
         if !shard.takes(number) {
             continue;
         }
-        let answer = Answer::new(model, chunk, query)?;
+        let answer = Answer::new(model, chunk, query).map_err(|error| error.in_file(Some(data)))?;
         for graph in 0..answer.graphs() {
             let Some(reason) = answer.reason(graph) else { continue };
             let number = answer.first + graph;
@@ -151,12 +154,14 @@ pub fn query(
             }
             report.note(number, reason);
         }
+        usable += answer.store.len();
         report.graphs += answer.graphs();
         writer.write(&answer.records(model, query)?)?;
     }
-    if usable == 0 {
+    // A shard cannot know that the others have no usable graph either.
+    if shard == Shard::WHOLE && usable == 0 {
         let (first, reason) = report.reasons.into_iter().next().unwrap_or_default();
-        return Err(TrainError::NothingUsable { path: data.into(), graphs: all, first, reason });
+        return Err(TrainError::NothingUsable { path: data.into(), graphs: report.graphs, first, reason });
     }
     if report.graphs == 0 {
         writer.write(&Answer::empty(model, query)?.records(model, query)?)?;
@@ -181,7 +186,14 @@ type Row = (usize, Option<usize>);
 impl Answer {
     fn new(model: &Model, chunk: Chunk, query: &Query) -> Result<Self> {
         let Chunk { first, graphs: mut store, results } = chunk;
-        add_encodings(&mut store, &model.config.model)?;
+        add_encodings(&mut store, &model.config.model).map_err(|error| match error {
+            // The solver counts the usable graphs of the chunk.
+            EncodingError::Solver { graph, message } => {
+                let graph = first + results.iter().position(|result| *result == Ok(graph)).unwrap_or(graph);
+                EncodingError::Solver { graph, message }
+            }
+            width => width,
+        })?;
         let values = match query {
             Query::Predictions(device) => model.predict_on(device, &store)?,
             Query::Embeddings(level) => model.embed(&store, *level)?,
@@ -338,7 +350,7 @@ impl QueryGraphs {
             store.append(&chunk.graphs)?;
             results.extend(chunk.results.into_iter().map(|result| result.map(|at| before + at)));
         }
-        add_encodings(&mut store, &model.config.model)?;
+        add_encodings(&mut store, &model.config.model).map_err(|error| TrainError::from(error).in_file(Some(path)))?;
         Ok(Self { store, results })
     }
 

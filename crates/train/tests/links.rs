@@ -189,8 +189,8 @@ fn pairs_without_a_score_keep_their_rows_and_say_why() {
     let (lines, unusable) = score_table(&model, &graphs, text);
     assert_eq!(unusable.keys().copied().collect::<Vec<_>>(), [1, 3, 4, 5, 6, 7]);
     assert!(unusable[&1].starts_with("graph 2: "), "{}", unusable[&1]);
-    assert_eq!(unusable[&3], "column `graph`: there is no graph 4; the data has 4");
-    assert_eq!(unusable[&4], "column `target`: there is no node 48; graph 3 has 48 nodes");
+    assert_eq!(unusable[&3], "column \"graph\": there is no graph 4; the data has 4");
+    assert_eq!(unusable[&4], "column \"target\": there is no node 48; graph 3 has 48 nodes");
     let cells: Vec<&str> = ["2,500,0", "0,5,5", "4,0,1", "3,0,48", ",1,2", "0,,1", "1,7,", "0,5,5"].into();
     for (row, (line, cells)) in lines[1..].iter().zip(cells).enumerate() {
         let rest = line.strip_prefix(&format!("{cells},")).unwrap_or_else(|| panic!("{line}"));

@@ -10,6 +10,8 @@ mod features;
 mod split;
 mod targets;
 
+use std::borrow::Cow;
+
 use gt_graph::encoding::EncodingKind;
 use gt_graph::{GraphParts, GraphStore, Layout, Level, Schema};
 
@@ -24,10 +26,10 @@ use crate::raw::RawGraphs;
 use crate::reason::Reason;
 
 /// What graphs are read for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Expected<'a> {
     /// Columns of the model. A vocabulary of size 0 takes any value.
-    pub schema: &'a Schema,
+    pub schema: Cow<'a, Schema>,
     /// The encoding that the model reads, which a file may store.
     pub encoding: Option<EncodingKind>,
     /// Whether targets and split matter.
@@ -58,7 +60,6 @@ pub struct Rejected {
 pub(crate) struct Resolver {
     /// The schema that the graphs should have: the model's.
     model: Option<Schema>,
-    labels: Labels,
     /// Numbers of nodes and edges to come, as far as the file justifies them.
     room: (usize, usize),
     store: GraphStore,
@@ -86,8 +87,7 @@ impl Resolver {
     pub(crate) fn new(expected: Option<&Expected<'_>>, room: (usize, usize)) -> Self {
         let labels = expected.map_or(Labels::Read, |expected| expected.labels);
         Self {
-            model: expected.map(|expected| expected.schema.clone()),
-            labels,
+            model: expected.map(|expected| expected.schema.clone().into_owned()),
             room,
             store: GraphStore::new(Layout::default()),
             edges: Edges::default(),

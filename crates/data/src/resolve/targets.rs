@@ -227,7 +227,8 @@ fn append(
     };
     if values.len() != rows * columns {
         let name = if columns == 1 { &schema.columns[0].name } else { c::Y };
-        return Err(Reason::column(name, Problem::TargetCount { found: values.len(), rows, columns }));
+        let (level, found) = (schema.level, values.len());
+        return Err(Reason::column(name, Problem::TargetCount { level, found, rows, columns }));
     }
     for row in 0..rows {
         for (column, &at) in schema.columns.iter().zip(order) {

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow};
 use gt_data::{Dataset, Labels, SbmSet, SbmSizes};
 use gt_models::{Config, Model};
-use gt_train::TrainError;
 
 /// Sizes of the CLUSTER set for configurations that name no file.
 const EMBEDDED_SIZES: SbmSizes = SbmSizes { train: 1_000, val: 100, test: 100 };
@@ -34,14 +33,6 @@ impl ConfiguredData {
         }
         let file = PathBuf::from(&config.data.file);
         Ok(Self { dataset: read(&file)?, file: Some(file) })
-    }
-}
-
-/// An error about data, with the name of its file.
-pub fn name_error(file: Option<&Path>, error: TrainError) -> anyhow::Error {
-    match file {
-        Some(file) => anyhow!("{}: {error}", file.display()),
-        None => error.into(),
     }
 }
 

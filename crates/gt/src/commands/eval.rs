@@ -9,7 +9,7 @@ use gt_models::Config;
 use gt_train::{Prepared, Purpose, Scores, TrainError, evaluate};
 use serde::Serialize;
 
-use super::configured_data::{ConfiguredData, name_error, set_data_file};
+use super::configured_data::{ConfiguredData, set_data_file};
 use super::model_args::ModelArgs;
 use crate::console;
 use crate::device::DeviceArgs;
@@ -67,7 +67,7 @@ impl Arguments {
         );
         let ConfiguredData { dataset, file } = ConfiguredData::load_for(&config, &model)?;
         let drawn = dataset.split().is_none();
-        let named = |e: TrainError| name_error(file.as_deref(), e);
+        let named = |e: TrainError| e.in_file(file.as_deref());
         let prepared = Prepared::for_model(dataset, &model, file.as_deref()).map_err(named)?;
         let split = match self.split {
             SplitName::Train => Split::Train,

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::config_args::{ConfigArgs, ConfigSource};
-use super::configured_data::{ConfiguredData, name_error, set_data_file};
+use super::configured_data::{ConfiguredData, set_data_file};
 use crate::cache::fetched_zinc;
 use crate::console;
 use crate::device::{DeviceChoice, PrecisionName};
@@ -73,8 +73,7 @@ impl Arguments {
         let config = &runs[0].config;
         let ConfiguredData { dataset, file } = ConfiguredData::load(config)?;
         let has_targets = dataset.schema().target.is_some();
-        let data =
-            Prepared::for_training(dataset, config, file.as_deref()).map_err(|e| name_error(file.as_deref(), e))?;
+        let data = Prepared::for_training(dataset, config, file.as_deref()).map_err(|e| e.in_file(file.as_deref()))?;
         print_data_notes(&data, config, data.links.is_some() && has_targets);
         let interrupt = interrupt();
         let resident = self.place(&data)?;

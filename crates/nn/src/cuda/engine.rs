@@ -303,15 +303,15 @@ impl CudaEngine {
         self.buffers.memory.read(at::<f64>(self.buffers.losses, batches.start), batches.len())
     }
 
-    /// Waits, and takes what the pass gave so far.
+    /// Waits, and returns the results of all batches of the pass that were launched.
     ///
     /// # Errors
     /// If the device fails.
     pub fn finish(&mut self) -> Result<PassResult> {
         let Buffers { memory, flat, outputs, .. } = &self.buffers;
         let control: abi::Control = memory.read(flat.control, 1)?[0];
-        let rows = if self.pass.1 > self.pass.0 { (control.row_base + control.rows) as usize } else { 0 };
         let (from, to) = self.pass;
+        let rows: usize = self.sizes[from..to].iter().map(|batch| batch.read(self.task.network.reads)).sum();
         Ok(PassResult {
             outputs: memory.read(*outputs, rows * self.task.network.outputs())?,
             losses: self.losses(from..to)?,

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch};
+use arrow_array::types::Int32Type;
+use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, TypedDictionaryArray};
+use arrow_schema::{DataType, Field, Schema as ArrowSchema};
 use gt_graph::Schema;
 use gt_graph::encoding::EncodingKind;
 use parquet::arrow::ProjectionMask;
@@ -19,6 +21,7 @@ use crate::error::{DataError, FileProblem, Result};
 use crate::extra::Extra;
 use crate::formats::Limits;
 use crate::raw::{RawColumn, RawFeatures, RawGraphs, RawTargets, RawTexts, Values};
+use crate::reason::{Problem, Reason};
 use crate::resolve::{Expected, Labels};
 use crate::stored_schema::StoredSchema;
 
@@ -38,10 +41,24 @@ pub(crate) fn open(path: &Path) -> Result<Opened> {
     guard::check_footer(&file).map_err(|e| damaged(&e))?;
     // The Arrow schema inside the metadata is a second description of the same columns; one is enough to trust.
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    let loaded = contained(|| ArrowReaderMetadata::load(&file, options)).map_err(|e| damaged(&e))?;
+    let loaded = contained(|| ArrowReaderMetadata::load(&file, options.clone())).map_err(|e| damaged(&e))?;
     let metadata = loaded.map_err(|e| damaged(&e))?;
     guard::check_pages(&file, metadata.metadata()).map_err(|e| damaged(&e))?;
-    Ok(Opened { file, metadata })
+    // The text of the schema is in every row; a dictionary keeps one copy of it.
+    let options = options.with_schema(Arc::new(with_dictionary(metadata.schema())));
+    let file_metadata = Arc::clone(metadata.metadata());
+    let loaded = contained(|| ArrowReaderMetadata::try_new(file_metadata, options)).map_err(|e| damaged(&e))?;
+    Ok(Opened { file, metadata: loaded.map_err(|e| damaged(&e))? })
+}
+
+/// The same columns, with the schema's texts in a dictionary.
+fn with_dictionary(columns: &ArrowSchema) -> ArrowSchema {
+    let texts = || DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+    let fields = columns.fields().iter().map(|field| match field.data_type() {
+        DataType::Utf8 if field.name() == c::SCHEMA => Field::new(c::SCHEMA, texts(), field.is_nullable()).into(),
+        _ => Arc::clone(field),
+    });
+    ArrowSchema::new(fields.collect::<Vec<_>>())
 }
 
 impl Opened {
@@ -103,21 +120,26 @@ impl Opened {
         })))
     }
 
-    /// The schema: the first text in its column.
-    fn stored_schema(&self, path: &Path) -> Result<Option<Schema>> {
+    /// The schema: the first text in its column, and what it says.
+    fn stored_schema(&self, path: &Path) -> Result<Option<(String, Schema)>> {
         if !self.names().iter().any(|name| name == c::SCHEMA) {
             return Ok(None);
         }
         for batch in self.batches(path, SCHEMA_ROWS, |name| name == c::SCHEMA)? {
             let batch = batch?;
-            let texts = batch.column(0).as_string_opt::<i32>();
-            let texts = texts.ok_or_else(|| wrong_type(path, c::SCHEMA, "text", batch.column(0)))?;
-            if let Some(text) = texts.iter().flatten().next() {
-                return Ok(Some(StoredSchema::parse(text, path)?.schema));
+            let text = schema_texts(path, batch.column(0))?.into_iter().flatten().next();
+            if let Some(text) = text {
+                return Ok(Some((text.to_owned(), StoredSchema::parse(text, path)?.schema)));
             }
         }
         Ok(None)
     }
+}
+
+/// The texts of the schema's column.
+fn schema_texts<'a>(path: &Path, column: &'a ArrayRef) -> Result<TypedDictionaryArray<'a, Int32Type, StringArray>> {
+    let texts = column.as_dictionary_opt::<Int32Type>().and_then(|texts| texts.downcast_dict::<StringArray>());
+    texts.ok_or_else(|| wrong_type(path, c::SCHEMA, "text", column))
 }
 
 /// Decoded rows, up to the first error.
@@ -132,8 +154,11 @@ fn wrong_type(path: &Path, column: &str, expected: &'static str, found: &ArrayRe
 pub(crate) struct Decoder {
     path: PathBuf,
     names: Vec<String>,
-    schema: Option<Schema>,
+    /// Text and content of the schema that the file states.
+    schema: Option<(String, Schema)>,
     batches: Batches,
+    /// Rows decoded so far.
+    rows: usize,
     room: (usize, usize),
     /// Columns that are carried along, in pieces.
     extras: Vec<(String, Vec<ArrayRef>)>,
@@ -151,12 +176,12 @@ impl Decoder {
         let room = (opened.values_of(c::NODE_FEAT).min(most), (opened.values_of(c::EDGE_INDEX) / 2).min(most));
         let carried = |name: &&String| expected.is_none() && !c::NATIVE.contains(&name.as_str()) && *name != c::SCHEMA;
         let extras = names.iter().filter(carried).map(|name| (name.clone(), Vec::new())).collect();
-        Ok(Self { path: path.into(), names, schema, batches, room, extras })
+        Ok(Self { path: path.into(), names, schema, batches, rows: 0, room, extras })
     }
 
     /// The schema that the file states.
     pub(crate) fn schema(&self) -> Option<&Schema> {
-        self.schema.as_ref()
+        self.schema.as_ref().map(|(_, schema)| schema)
     }
 
     /// Numbers of nodes and edges, as far as the bytes of the file justify them.
@@ -168,6 +193,8 @@ impl Decoder {
     pub(crate) fn next(&mut self) -> Result<Option<RawGraphs>> {
         let Some(batch) = self.batches.next() else { return Ok(None) };
         let batch = batch?;
+        self.check_schemas(&batch)?;
+        self.rows += batch.num_rows();
         for (name, parts) in &mut self.extras {
             parts.extend(batch.column_by_name(name).cloned());
         }
@@ -197,6 +224,25 @@ impl Decoder {
         }))
     }
 
+    /// Checks that no row states another schema than the first, as rows of several files may.
+    fn check_schemas(&self, batch: &RecordBatch) -> Result<()> {
+        let (Some((first, schema)), Some(column)) = (&self.schema, batch.column_by_name(c::SCHEMA)) else {
+            return Ok(());
+        };
+        let texts = schema_texts(&self.path, column)?;
+        let mut known = vec![false; texts.values().len()];
+        for (row, key) in texts.keys().iter().enumerate() {
+            let Some(key) = key.map(|key| key as usize).filter(|&key| !known[key]) else { continue };
+            let text = texts.values().value(key);
+            known[key] = text == first || StoredSchema::parse(text, &self.path)?.schema == *schema;
+            if !known[key] {
+                let reason = Reason::column(c::SCHEMA, Problem::OtherSchema);
+                return Err(DataError::graph(&self.path, self.rows + row, reason));
+            }
+        }
+        Ok(())
+    }
+
     /// Columns carried along.
     pub(crate) fn extras(self) -> Result<Vec<Extra>> {
         let mut extras = Vec::with_capacity(self.extras.len());
@@ -215,8 +261,9 @@ impl Decoder {
 
 /// Whether a column is decoded: labels, encodings and columns carried along only where they are read.
 fn is_read(name: &str, expected: Option<&Expected<'_>>) -> bool {
-    let Some(expected) = expected else { return name != c::SCHEMA };
+    let Some(expected) = expected else { return true };
     match name {
+        c::SCHEMA => true,
         c::Y | c::SPLIT | c::NODE_SPLIT | c::EDGE_SPLIT => expected.labels == Labels::Read,
         c::LAP_PE => expected.encoding == Some(EncodingKind::Laplacian),
         c::RW_PE => expected.encoding == Some(EncodingKind::RandomWalk),

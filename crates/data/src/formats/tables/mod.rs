@@ -99,10 +99,10 @@ impl Tables {
     }
 }
 
-/// `NAME_word.EXTENSION` for `NAME_nodes.…`.
+/// `NAME_word.EXTENSION` for `NAME_nodes.…`, and for a table of nodes under any other `NAME`.
 fn sibling(nodes: &Path, word: &str, extension: Option<&str>) -> PathBuf {
     let stem = nodes.file_stem().unwrap_or_default().to_string_lossy();
-    let stem = format!("{}{word}", stem.strip_suffix("nodes").unwrap_or(&stem));
+    let stem = stem.strip_suffix("nodes").map_or_else(|| format!("{stem}_{word}"), |start| format!("{start}{word}"));
     let extension = extension.map(Into::into).or_else(|| nodes.extension().map(|e| e.to_string_lossy().into_owned()));
     nodes.with_file_name(match extension {
         Some(extension) => format!("{stem}.{extension}"),

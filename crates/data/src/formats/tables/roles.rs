@@ -36,7 +36,7 @@ impl Roles {
         stored: Option<&Schema>,
     ) -> Result<Self> {
         let read = expected.is_none_or(|expected| expected.labels == Labels::Read);
-        let schema = expected.map(|expected| expected.schema).or(stored);
+        let schema = expected.map(|expected| &*expected.schema).or(stored);
         let split = tables.leveled().find_map(|(level, table)| {
             mapping.find(mapping.split.as_ref(), table, &[c::SPLIT]).map(|at| (level, at)).filter(|_| read)
         });

@@ -4,6 +4,7 @@ mod limits;
 mod sets;
 mod steps;
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail, ensure};
@@ -149,7 +150,7 @@ impl Arguments {
         let schema = set.schema();
         let mut store = match &self.data {
             Some(file) => {
-                let expected = Expected { schema: &schema, encoding: None, labels: Labels::Read };
+                let expected = Expected { schema: Cow::Borrowed(&schema), encoding: None, labels: Labels::Read };
                 gt_data::read_expecting(file, &expected)?.into_graphs()
             }
             None => synthetic(set, 4 * size)?,
