@@ -41,6 +41,8 @@ pub fn read(path: &Path) -> Result<Dataset> {
 /// With file, graph, column and value of the first thing that is wrong, or that the model does not know.
 ///
 /// ```
+/// use std::borrow::Cow;
+///
 /// use graph_transformer_data::{DataError, Expected, Labels, Problem, Reason, read_expecting};
 /// use gt_graph::{FeatureSchema, Schema, Vocabulary};
 ///
