@@ -1,4 +1,4 @@
-//! Tells the program which commit it was built from, where there is one: records of runs say what made them.
+//! Gives the program the commit that it was built from, if there is one, for the records of runs.
 
 use std::process::Command;
 

@@ -98,7 +98,7 @@ driver! {
             37 => 6_144,         // width of the memory's bus, bits
             75 => 9,             // compute capability
             76 => 0,
-            97 => 232_448,       // shared memory that a block may ask for
+            97 => 232_448,       // shared memory that a block may use
             115 => 1,            // memory pools
             _ => return Err(INVALID_VALUE),
         });

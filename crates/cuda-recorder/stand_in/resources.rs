@@ -18,7 +18,7 @@ const FIRST: Handle = 0x1000;
 pub struct Kernel {
     pub name: String,
     pub parameters: Vec<usize>,
-    /// Bytes of shared memory that a launch may ask for.
+    /// Bytes of shared memory that a launch may use.
     pub most_shared: u32,
 }
 
@@ -137,7 +137,7 @@ pub fn kernels(text: &str) -> Option<BTreeMap<String, Kernel>> {
     let kernel = |line: &str| {
         let (name, sizes) = line.split_once(' ')?;
         let parameters = sizes.split(' ').map(|size| size.parse().ok()).collect::<Option<_>>()?;
-        // What a kernel may have without asking for more.
+        // Shared memory that a kernel may use without a larger limit.
         let kernel = Kernel { name: name.to_owned(), parameters, most_shared: 48 << 10 };
         Some((name.to_owned(), kernel))
     };

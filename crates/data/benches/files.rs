@@ -1,6 +1,6 @@
 //! Generators, files and batches: seconds and memory, one JSON object a line.
 //!
-//! `cargo bench -p gt-data`; the ZINC lines need the folder `shared/` beside the checkout.
+//! `cargo bench -p gt-data`; the ZINC lines need the folder `shared/` next to the checkout.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

@@ -31,7 +31,7 @@ pub(crate) const RW_PE: &str = "rw_pe";
 /// Weisfeiler–Lehman role of each node.
 pub(crate) const WL_PE: &str = "wl_pe";
 
-/// Features of nodes, and of edges: numbers, continuous ones beside categorical ones, lists of indices.
+/// Features of nodes, and of edges: categorical and continuous numbers, and lists of indices.
 pub(crate) const NODE_FEATURES: [&str; 3] = [NODE_FEAT, NODE_FEAT_FLOAT, NODE_MULTI_HOT];
 pub(crate) const EDGE_FEATURES: [&str; 3] = [EDGE_ATTR, EDGE_ATTR_FLOAT, EDGE_MULTI_HOT];
 

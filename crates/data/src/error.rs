@@ -350,7 +350,7 @@ pub enum RequestProblem {
         kind: String,
     },
     /// Nothing to draw.
-    #[error("all splits are empty: ask for at least one graph")]
+    #[error("all splits are empty; request at least one graph")]
     NoGraphs,
     /// A server that did not answer as it should.
     #[error("{url}: {message}{}", kept.map(|kept| format!(" ({kept} bytes are kept; the same command continues there)")).unwrap_or_default())]

@@ -19,7 +19,7 @@ impl Stream {
 
     /// Uniform on 0..bound, without bias.
     pub fn below(&mut self, bound: u32) -> u32 {
-        // Lemire: the low half of the product tells whether this draw would favour small results.
+        // Lemire: the low half of the product shows whether this draw would favour small results.
         let threshold = bound.wrapping_neg() % bound;
         loop {
             let product = u64::from(self.0.next_u32()) * u64::from(bound);

@@ -121,6 +121,7 @@ pub(crate) enum Bounds {
 }
 
 impl Bounds {
+    #[inline]
     pub(crate) fn range(&self, at: usize) -> Range<usize> {
         match self {
             Self::Single => at..at + 1,
@@ -131,10 +132,14 @@ impl Bounds {
 
     /// The first of some lists that has not `width` items.
     fn first_odd(&self, mut lists: Range<usize>, width: usize) -> Option<usize> {
-        match self {
-            Self::Single => lists.next().filter(|_| width != 1),
-            _ => lists.find(|&list| self.range(list).len() != width),
-        }
+        let odd = match self {
+            Self::Single => return lists.next().filter(|_| width != 1),
+            Self::Arrow(ends) => {
+                ends[lists.start..=lists.end].windows(2).position(|ends| (ends[1] - ends[0]) as usize != width)
+            }
+            Self::Owned(ends) => ends[lists.start..=lists.end].windows(2).position(|ends| ends[1] - ends[0] != width),
+        };
+        odd.map(|odd| lists.start + odd)
     }
 }
 
@@ -241,8 +246,7 @@ impl RawColumn {
     /// The number at a position if it is whole and at least 0; `wrong` says what another one is not.
     pub(crate) fn index(&self, at: usize, wrong: impl FnOnce(Number) -> Problem) -> Result<u32, Problem> {
         let value = self.number(at)?;
-        let index = (value >= 0.0 && value < f64::from(u32::MAX) && value.fract() == 0.0).then_some(value as u32);
-        index.ok_or_else(|| wrong(Number(value)))
+        is_index(value).then_some(value as u32).ok_or_else(|| wrong(Number(value)))
     }
 
     /// The number at a position if it is finite in single precision.
@@ -268,6 +272,13 @@ impl RawColumn {
             let limit = i64::from(u32::MAX - 1);
             // A branch-free scan first: values are almost never wrong, and the copy then vectorises.
             if !values.iter().fold(false, |bad, &v| bad | (v < 0) | (v > limit)) {
+                out.extend(values.iter().map(|&v| v as u32));
+                return Ok(());
+            }
+        }
+        if let Values::Written { numbers, .. } = &self.values {
+            let values = &numbers[range.clone()];
+            if values.iter().fold(true, |good, &v| good & is_index(v)) {
                 out.extend(values.iter().map(|&v| v as u32));
                 return Ok(());
             }
@@ -320,6 +331,12 @@ impl RawColumn {
         }
         Ok(values)
     }
+}
+
+/// Whether a number is whole, at least 0 and below the reserved last index.
+fn is_index(value: f64) -> bool {
+    let index = value as u32;
+    f64::from(index) == value && index != u32::MAX
 }
 
 /// Words of each graph: one, or a list.

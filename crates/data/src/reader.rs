@@ -1,7 +1,7 @@
 //! Reading files: as a whole for training and evaluation, in chunks for predictions.
 //!
-//! Decoding and judging are the same either way. A reader of whole files ends with the first graph that cannot be used;
-//! a reader of chunks goes on and says why.
+//! Decoding and checks are the same for both. A reader of whole files ends with the first graph
+//! that cannot be used; a reader of chunks continues, and reports the reason.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use gt_graph::{GraphStore, Level};
 use crate::dataset::Dataset;
 use crate::error::{DataError, FileProblem, Result};
 use crate::formats::tables::{TableMapping, TablePaths};
-use crate::formats::{Decoder, Limits};
+use crate::formats::{ChunkLimits, Decoder};
 use crate::raw::RawGraphs;
 use crate::reason::Reason;
 use crate::resolve::{Expected, Rejected, Resolver};
@@ -32,7 +32,7 @@ use crate::resolve::{Expected, Rejected, Resolver};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn read(path: &Path) -> Result<Dataset> {
-    read_whole(path, Decoder::open(path, None, Limits::default())?, None)
+    read_whole(path, Decoder::open(path, None, ChunkLimits::default())?, None)
 }
 
 /// Reads a data set for a model: its columns are found by name where the file names them, else by position.
@@ -58,7 +58,7 @@ pub fn read(path: &Path) -> Result<Dataset> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn read_expecting(path: &Path, expected: &Expected<'_>) -> Result<Dataset> {
-    read_whole(path, Decoder::open(path, Some(expected), Limits::default())?, Some(expected))
+    read_whole(path, Decoder::open(path, Some(expected), ChunkLimits::default())?, Some(expected))
 }
 
 /// Reads tables of nodes and edges, and of graphs where there is one.
@@ -85,7 +85,7 @@ pub fn read_expecting(path: &Path, expected: &Expected<'_>) -> Result<Dataset> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn read_tables(paths: &TablePaths, mapping: &TableMapping) -> Result<Dataset> {
-    read_whole(&paths.nodes, Decoder::tables(paths, mapping, None, Limits::default())?, None)
+    read_whole(&paths.nodes, Decoder::tables(paths, mapping, None, ChunkLimits::default())?, None)
 }
 
 fn read_whole(path: &Path, mut decoder: Decoder, expected: Option<&Expected<'_>>) -> Result<Dataset> {
@@ -126,11 +126,12 @@ fn locate(path: &Path, raw: &RawGraphs, first: usize, graph: usize, reason: Reas
     }
 }
 
-/// Reads graphs that something is predicted for, chunk by chunk, so that memory is bounded by a chunk and the largest graph.
-/// (Tables are read whole.) A graph that cannot be used does not stand in the way of the others.
+/// Reads graphs that something is predicted for, chunk by chunk, so that memory is bounded by a
+/// chunk and the largest graph. (Tables are read whole.) A graph that cannot be used does not
+/// affect the others.
 ///
-/// After an error there is nothing more to be had. Targets are read where `expected` asks for labels and its schema has
-/// targets; splits are not read.
+/// After an error the reader returns nothing more. Targets are read if `expected` includes labels
+/// and its schema has targets; splits are not read.
 ///
 /// ```
 /// use std::borrow::Cow;
@@ -183,10 +184,14 @@ impl GraphReader {
     /// # Errors
     /// If the file as a whole cannot be read.
     pub fn open(path: &Path, expected: &Expected<'_>) -> Result<Self> {
-        Self::open_with(path, expected, Limits::default())
+        Self::open_with(path, expected, ChunkLimits::default())
     }
 
-    fn open_with(path: &Path, expected: &Expected<'_>, limits: Limits) -> Result<Self> {
+    /// Opens a file that is read in chunks of a given size.
+    ///
+    /// # Errors
+    /// If the file as a whole cannot be read.
+    pub fn open_with(path: &Path, expected: &Expected<'_>, limits: ChunkLimits) -> Result<Self> {
         let decoder = Some(Decoder::open(path, Some(expected), limits)?);
         // A chunk needs no room for the whole file.
         let resolver = Resolver::new(Some(expected), (0, 0));

@@ -96,7 +96,7 @@ pub enum Problem {
     /// The graph lacks a column that it needs.
     #[error("it is missing; other graphs or the model have it")]
     Missing,
-    /// The graph has a column that nobody knows.
+    /// The graph has an unknown column.
     #[error("other graphs or the model have no such column; leave it out")]
     Unknown,
     /// A value is missing.
@@ -191,7 +191,7 @@ pub enum Problem {
         /// Edges found.
         edges: usize,
     },
-    /// A target does not have as many values as rows and columns ask for.
+    /// A target does not have one value per row and column.
     #[error("{found} target values, expected {columns} for each of {rows} {level}s")]
     TargetCount {
         /// What the targets belong to.
@@ -219,7 +219,7 @@ pub enum Problem {
     /// A second split, on another level.
     #[error("there is a split of {0}s already; a file has one")]
     SecondSplit(Level),
-    /// More parts than can be told apart.
+    /// More parts than can be numbered.
     #[error("more than 65,536 different parts")]
     TooManyParts,
     /// A later schema that differs from the first.

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{Field, Schema as ArrowSchema};
+use gt_graph::{CompleteFile, PartialFile};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
-use crate::atomic::{Partial, Prepared};
+use crate::atomic::commit;
 use crate::error::{DataError, FileProblem, Result};
 use crate::formats::extension;
 use crate::records::Records;
@@ -42,7 +43,7 @@ const GROUP_ROWS: usize = 1 << 16;
 /// ```
 pub struct RecordWriter {
     path: PathBuf,
-    partial: Partial,
+    partial: PartialFile,
     /// Open from the first rows on, which name the columns.
     sink: Option<Sink>,
     columns: Vec<String>,
@@ -63,7 +64,7 @@ impl RecordWriter {
     /// If the name says no format that is known, or no file can be made next to it.
     pub fn create(path: &Path) -> Result<Self> {
         Records::check(path)?;
-        let partial = Partial::new(path)?;
+        let partial = PartialFile::create(path).map_err(|e| DataError::io(path, e))?;
         Ok(Self { path: path.into(), partial, sink: None, columns: Vec::new(), rows: 0 })
     }
 
@@ -79,7 +80,8 @@ impl RecordWriter {
             Some(sink) => sink,
             None => {
                 self.columns = names;
-                self.sink.insert(Sink::open(path, self.partial.file()?, records)?)
+                let file = self.partial.handle().map_err(|e| DataError::io(path, e))?;
+                self.sink.insert(Sink::open(path, file, records)?)
             }
         };
         sink.write(path, records)?;
@@ -93,19 +95,19 @@ impl RecordWriter {
     /// If the disk is full or the operating system refuses.
     pub fn commit(self) -> Result<u64> {
         let rows = self.rows;
-        self.prepare()?.commit()?;
+        commit(self.prepare()?)?;
         Ok(rows)
     }
 
-    /// Completes the file, which does not bear its name yet.
-    pub(crate) fn prepare(mut self) -> Result<Prepared> {
+    /// Completes the file, which does not have its name yet.
+    pub(crate) fn prepare(mut self) -> Result<CompleteFile> {
         if self.sink.is_none() {
             self.write(&Records::default())?;
         }
         if let Some(sink) = self.sink {
             sink.close(&self.path)?;
         }
-        self.partial.complete()
+        self.partial.complete().map_err(|e| DataError::io(&self.path, e))
     }
 }
 

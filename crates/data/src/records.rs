@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, Float32Array, Int64Array, StringArray};
+use gt_graph::CompleteFile;
 
-use crate::atomic::Prepared;
+use crate::atomic::commit;
 use crate::error::{DataError, FileProblem, Result};
 use crate::formats::extension;
 use crate::record_writer::RecordWriter;
@@ -70,11 +71,11 @@ impl Records {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn write(self, path: &Path) -> Result<()> {
-        self.prepare(path)?.commit()
+        commit(self.prepare(path)?)
     }
 
-    /// Writes the columns into a file that does not bear its name yet.
-    pub(crate) fn prepare(self, path: &Path) -> Result<Prepared> {
+    /// Writes the columns into a file that does not have its name yet.
+    pub(crate) fn prepare(self, path: &Path) -> Result<CompleteFile> {
         let mut writer = RecordWriter::create(path)?;
         writer.write(&self)?;
         writer.prepare()

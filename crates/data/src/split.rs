@@ -51,9 +51,10 @@ pub fn usual_level(dataset: &Dataset) -> Level {
 
 /// Makes a split.
 ///
-/// Within each stratum (or over all groups, largest first) rows are shuffled and dealt so that every part gets its share,
-/// rounded to whole rows by largest remainder. Edges between the same two nodes, in whatever direction, go to the same part: one of them would tell of the
-/// other; shares then count such pairs.
+/// Within each stratum (or over all groups, largest first) rows are shuffled and dealt so that
+/// every part gets its share, rounded to whole rows by largest remainder. Edges between the same
+/// two nodes, in whatever direction, go to the same part, because one direction would leak the
+/// other's label. Shares then count such pairs.
 ///
 /// # Errors
 /// If the plan does not fit the data: shares that do not add up, an unknown column, more folds than rows.

@@ -16,7 +16,8 @@ const FORMAT_VERSION: u32 = 1;
 pub(crate) struct StoredSchema {
     format_version: u32,
     pub(crate) schema: Schema,
-    /// Kinds of the carried columns (`text`, `integer`, `real` or `boolean`), where the format cannot tell.
+    /// Kinds of the carried columns (`text`, `integer`, `real` or `boolean`), if the format does
+    /// not store them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) extras: BTreeMap<String, String>,
 }

@@ -10,7 +10,8 @@ use arrow_array::builder::{Float64Builder, Int64Builder, ListBuilder, PrimitiveB
 use arrow_array::types::ArrowPrimitiveType;
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use graph_transformer_data::{
-    DataError, Expected, FileProblem, GraphReader, Labels, Number, Problem, Reason, Rejected, read, read_expecting,
+    DataError, Expected, ExpectedEncoding, FileProblem, GraphReader, Labels, Number, Problem, Reason, Rejected, read,
+    read_expecting,
 };
 use gt_graph::encoding::EncodingKind;
 use gt_graph::{FeatureSchema, GraphError, Level, Schema, TargetColumn, TargetKind, TargetSchema, Vocabulary};
@@ -206,7 +207,8 @@ fn model(real: bool) -> Schema {
 }
 
 fn expecting(schema: &Schema, lap: bool) -> Expected<'_> {
-    Expected { schema: Cow::Borrowed(schema), encoding: lap.then_some(EncodingKind::Laplacian), labels: Labels::Ignore }
+    let encoding = lap.then_some(ExpectedEncoding { kind: EncodingKind::Laplacian, width: 1 });
+    Expected { schema: Cow::Borrowed(schema), encoding, labels: Labels::Ignore }
 }
 
 fn node(row: usize, column: &str, problem: Problem) -> Reason {
@@ -398,10 +400,34 @@ fn an_encoding_is_the_files_if_a_first_graph_has_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("g.jsonl");
     let line = |lap: &str| format!("{{\"node_feat\": [[1], [2]], \"edge_index\": [[], []], \"lap_pe\": {lap}}}\n");
-    std::fs::write(&path, line("[[0.5], [1.5]]") + &line("[[0.5, 1], [1.5, 2]]")).unwrap();
-    let found = results(&path, &expecting(&schema, true));
+    let (good, wide) = (line("[[0.5], [1.5]]"), line("[[0.5, 1], [1.5, 2]]"));
     let width = node(0, "lap_pe", Problem::Width { found: 2, expected: 1 });
-    assert_eq!(found[1].as_ref().unwrap_err().reason, width);
+    // The model's width decides, wherever the odd graph stands.
+    for (odd, lines) in [(1, [&good, &wide, &good]), (0, [&wide, &good, &good])] {
+        std::fs::write(&path, lines.map(String::as_str).concat()).unwrap();
+        let found = results(&path, &expecting(&schema, true));
+        assert_eq!(found[odd].as_ref().unwrap_err().reason, width);
+        assert_eq!(found.iter().filter(|result| result.is_ok()).count(), 2);
+        assert_strict(read_expecting(&path, &expecting(&schema, true)).unwrap_err(), &width, Form::JsonLines, &path);
+    }
+}
+
+#[test]
+fn targets_that_the_model_does_not_have_are_not_read() {
+    let schema = model(false);
+    let expected = Expected { labels: Labels::Read, ..expecting(&schema, false) };
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("g.jsonl");
+    let line = r#"{"node_feat": [[1]], "edge_index": [[], []], "y": "none", "split": "train"}"#;
+    std::fs::write(&json, line).unwrap();
+    let nodes = folder.path().join("g_nodes.csv");
+    std::fs::write(&nodes, "graph,node,node_feat,label,split\n0,0,1,none,train\n").unwrap();
+    std::fs::write(folder.path().join("g_edges.csv"), "graph,src,dst\n").unwrap();
+    for path in [json, nodes] {
+        let whole = read_expecting(&path, &expected).unwrap();
+        assert_eq!(whole.schema(), &schema);
+        assert_eq!(whole.split().unwrap().rows("train"), [0]);
+    }
 }
 
 #[test]
@@ -538,9 +564,14 @@ fn whole_files_read_the_same_but_without_labels_in_all_formats() {
     for name in ["g.parquet", "g.jsonl", "g_nodes.csv", "h_nodes.parquet"] {
         let path = folder.path().join(name);
         graph_transformer_data::write(&dataset, &path).unwrap();
-        for encoding in [EncodingKind::Laplacian, EncodingKind::RandomWalk, EncodingKind::WeisfeilerLehman] {
-            let expected =
-                Expected { schema: Cow::Borrowed(dataset.schema()), encoding: Some(encoding), labels: Labels::Ignore };
+        for (encoding, width) in
+            [(EncodingKind::Laplacian, 3), (EncodingKind::RandomWalk, 2), (EncodingKind::WeisfeilerLehman, 5)]
+        {
+            let expected = Expected {
+                schema: Cow::Borrowed(dataset.schema()),
+                encoding: Some(ExpectedEncoding { kind: encoding, width }),
+                labels: Labels::Ignore,
+            };
             let found = read_expecting(&path, &expected).unwrap();
             assert_eq!((found.graphs().target(), found.split()), (None, None), "{name}");
             let (own, all) = (found.graphs().encodings(), dataset.graphs().encodings());

@@ -3,56 +3,25 @@
 
 mod support;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use graph_transformer_data::{Dataset, SbmSet, SbmSizes, read, write};
 use gt_graph::{GraphStore, Level, TargetKind};
-use gt_testing::{Resource, skip};
+use gt_testing::{PeakMemory, Resource, skip};
 use support::{Draw, Shape, make};
 
-/// Counts live bytes, and the most there ever were.
-struct Counting;
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let live = LIVE.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        PEAK.fetch_max(live, Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// The counters are global, so one test runs at a time.
-static ALONE: Mutex<()> = Mutex::new(());
+static MEMORY: PeakMemory = PeakMemory::new();
 
 const LIMIT: usize = 64 << 20;
 const CORRUPTIONS: usize = 10_000;
 
 /// Reads a file that may be damaged, and checks whatever comes out.
 fn survives(path: &Path, what: &str) -> Result<Dataset, String> {
-    let before = LIVE.load(Ordering::Relaxed);
-    PEAK.store(before, Ordering::Relaxed);
-    let result =
-        catch_unwind(AssertUnwindSafe(|| read(path))).unwrap_or_else(|_| panic!("{what}: the reader panicked"));
-    let peak = PEAK.load(Ordering::Relaxed) - before;
+    let (result, peak) = MEMORY.measure(|| catch_unwind(AssertUnwindSafe(|| read(path))));
+    let result = result.unwrap_or_else(|_| panic!("{what}: the reader panicked"));
     assert!(peak <= LIMIT, "{what}: {peak} bytes were in use at once");
     if let Ok(dataset) = &result {
         // The only way into a store is through its checks; going in again proves that it came that way.
@@ -110,7 +79,7 @@ fn torture(opened: &Path, damaged: &Path, corruptions: usize, truncation_is_erro
 
 #[test]
 fn damaged_parquet_is_refused_or_checked() {
-    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    let _alone = MEMORY.alone();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("graphs.parquet");
     write(&make(&shape(), 1), &path).unwrap();
@@ -119,7 +88,7 @@ fn damaged_parquet_is_refused_or_checked() {
 
 #[test]
 fn damaged_parquet_of_plain_columns_is_refused_or_checked() {
-    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    let _alone = MEMORY.alone();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("graphs.parquet");
     write(&SbmSet::Cluster.generate(1, SbmSizes { train: 1, val: 0, test: 0 }).unwrap(), &path).unwrap();
@@ -128,7 +97,7 @@ fn damaged_parquet_of_plain_columns_is_refused_or_checked() {
 
 #[test]
 fn damaged_json_lines_are_refused_or_checked() {
-    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    let _alone = MEMORY.alone();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("graphs.jsonl");
     write(&make(&shape(), 2), &path).unwrap();
@@ -137,7 +106,7 @@ fn damaged_json_lines_are_refused_or_checked() {
 
 #[test]
 fn damaged_tables_are_refused_or_checked() {
-    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    let _alone = MEMORY.alone();
     let folder = tempfile::tempdir().unwrap();
     let nodes = folder.path().join("x_nodes.csv");
     write(&make(&shape(), 3), &nodes).unwrap();
@@ -151,7 +120,7 @@ fn damaged_tables_are_refused_or_checked() {
 
 #[test]
 fn counts_without_content_claim_no_memory() {
-    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    let _alone = MEMORY.alone();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("claim.jsonl");
     for line in [
@@ -172,7 +141,7 @@ fn damaged_parquet_of_other_writers_is_refused_or_checked() {
     let Some(given) = std::env::var_os("GT_HOSTILE") else {
         return skip(Resource::Hostile, "GT_HOSTILE names no folder of Parquet files");
     };
-    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    let _alone = MEMORY.alone();
     for entry in fs::read_dir(given).unwrap() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("graphs.parquet");

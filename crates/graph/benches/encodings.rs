@@ -105,7 +105,7 @@ fn report(name: &str, set: &GraphStore, k: usize, median: f64, min: f64, more: &
     );
 }
 
-/// Where the system tells: Linux.
+/// On systems that report it: Linux.
 fn peak_memory_mb() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;

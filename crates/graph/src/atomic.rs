@@ -1,28 +1,33 @@
 //! Files that are either complete or not there.
 
 use std::collections::BTreeSet;
-use std::io::{self, BufWriter, Write};
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tempfile::NamedTempFile;
 
-/// A file under construction that does not bear its name yet; dropping it removes it.
+/// A file under construction that does not have its name yet. Dropping the value removes the file.
 #[derive(Debug)]
-pub struct PartialFile {
-    out: BufWriter<NamedTempFile>,
+pub struct PartialFile(CompleteFile);
+
+/// A complete file that does not have its name yet. Dropping the value removes the file.
+#[derive(Debug)]
+pub struct CompleteFile {
+    temporary: NamedTempFile,
     path: PathBuf,
     _listed: Listed,
 }
 
-/// Temporary files of this process.
+/// Files under construction in this process.
 static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 fn unfinished() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes the files that are just being written; for a program that ends without dropping anything, as after a signal.
+/// Removes all files under construction. A program that ends without dropping its values, as after a signal, calls this.
 pub fn remove_unfinished() {
     unfinished().iter().for_each(|path| drop(std::fs::remove_file(path)));
 }
@@ -58,37 +63,40 @@ impl PartialFile {
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let temporary = builder.tempfile_in(folder)?;
         let listed = Listed::new(temporary.path());
-        Ok(Self { out: BufWriter::with_capacity(1 << 18, temporary), path: path.into(), _listed: listed })
+        Ok(Self(CompleteFile { temporary, path: path.into(), _listed: listed }))
     }
 
-    /// Brings everything that was written down to the disk.
+    /// A handle to write through.
+    ///
+    /// # Errors
+    /// If the operating system has no more handles.
+    pub fn handle(&self) -> io::Result<File> {
+        self.0.temporary.as_file().try_clone()
+    }
+
+    /// Brings everything that was written to the disk.
     ///
     /// # Errors
     /// If the disk is full.
-    pub fn sync(&mut self) -> io::Result<()> {
-        self.out.flush()?;
-        self.out.get_ref().as_file().sync_all()
-    }
-
-    /// Brings everything to the disk and gives the file its name, in place of whatever bore it before.
-    ///
-    /// # Errors
-    /// If the disk is full, or the operating system refuses.
-    pub fn commit(mut self) -> io::Result<()> {
-        self.sync()?;
-        let Self { out, path, _listed } = self;
-        let temporary = out.into_inner().map_err(|error| error.into_error())?;
-        temporary.persist(&path).map(drop).map_err(|error| error.error)
+    pub fn complete(self) -> io::Result<CompleteFile> {
+        self.0.temporary.as_file().sync_all()?;
+        Ok(self.0)
     }
 }
 
-impl Write for PartialFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.out.write(bytes)
+impl CompleteFile {
+    /// Gives the file its name. A file that had the name before is replaced.
+    ///
+    /// # Errors
+    /// If the operating system refuses.
+    pub fn commit(self) -> io::Result<()> {
+        let Self { temporary, path, _listed } = self;
+        temporary.persist(&path).map(drop).map_err(|error| error.error)
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
+    /// The name that the file will have.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 }
 
@@ -105,7 +113,7 @@ impl Write for PartialFile {
 /// # Errors
 /// If the file cannot be written; whatever stood at `path` before is then untouched.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = PartialFile::create(path)?;
-    file.write_all(bytes)?;
-    file.commit()
+    let file = PartialFile::create(path)?;
+    file.handle()?.write_all(bytes)?;
+    file.complete()?.commit()
 }

@@ -30,7 +30,7 @@ pub enum GraphError {
     TooLarge {
         /// `nodes` or `edges`.
         what: &'static str,
-        /// How many there are.
+        /// Number found.
         count: usize,
         /// How many there may be.
         limit: usize,
@@ -88,7 +88,7 @@ pub enum GraphError {
     NotConverged {
         /// Nodes of the component.
         nodes: usize,
-        /// Pairs asked for.
+        /// Pairs requested.
         pairs: usize,
         /// Largest residual reached.
         residual: f64,

@@ -19,7 +19,7 @@ mod split;
 mod store;
 mod targets;
 
-pub use atomic::{PartialFile, remove_unfinished, write_atomic};
+pub use atomic::{CompleteFile, PartialFile, remove_unfinished, write_atomic};
 pub use batch::GraphBatch;
 pub use error::{GraphError, SchemaError};
 pub use features::{FeatureRows, Ragged};

@@ -47,7 +47,9 @@ impl GraphParts<'_> {
             }
         }
         for (is_source, ends) in [(true, self.src), (false, self.dst)] {
-            if let Some(edge) = ends.iter().position(|&v| v as usize >= nodes) {
+            // Almost always every end is a node, and a maximum is found faster than a position.
+            let beyond = ends.iter().copied().max().filter(|&most| most as usize >= nodes);
+            if let Some(edge) = beyond.and_then(|_| ends.iter().position(|&v| v as usize >= nodes)) {
                 return Err(GraphError::EdgeOutOfRange { edge, node: ends[edge], num_nodes: nodes, is_source });
             }
         }
@@ -181,7 +183,7 @@ impl GraphStore {
         self.set_encodings(encodings)
     }
 
-    /// Makes room for this many more nodes and edges in all.
+    /// Reserves memory for this many more nodes and edges in all.
     pub fn reserve(&mut self, nodes: usize, edges: usize) {
         self.src.reserve_exact(edges);
         self.dst.reserve_exact(edges);
@@ -313,9 +315,44 @@ impl GraphStore {
         Ok(())
     }
 
-    /// The graphs `ids` without targets and with those edges only that `keep` (told the place of the graph in `ids` and that of the
-    /// edge in its list) asks for.
-    /// Encodings go along as they are; whoever takes edges away for good computes them anew.
+    /// Keeps the edges for which `keep` is true, and removes all targets. `keep` gets the number of a graph, the position
+    /// of an edge in the graph's list, and the edge's source and target.
+    ///
+    /// Encodings stay as they are: they still describe the graphs with all edges.
+    ///
+    /// ```
+    /// use graph_transformer_graph::{GraphParts, GraphStore, Layout};
+    ///
+    /// let mut graphs = GraphStore::new(Layout::default());
+    /// graphs.push(GraphParts { num_nodes: 3, src: &[0, 1, 2], dst: &[1, 2, 0], ..Default::default() })?;
+    /// graphs.retain_edges(|_, _, (source, _)| source != 1);
+    /// assert_eq!((graphs.graph(0).src(), graphs.graph(0).dst()), (&[0, 2][..], &[1, 0][..]));
+    /// # Ok::<(), graph_transformer_graph::GraphError>(())
+    /// ```
+    pub fn retain_edges(&mut self, keep: impl Fn(usize, usize, (u32, u32)) -> bool) {
+        let (mut kept, mut offsets) = (Vec::new(), vec![0]);
+        for graph in 0..self.len() {
+            let range = self.edge_range(graph);
+            let is_kept = |&edge: &usize| keep(graph, edge - range.start, (self.src[edge], self.dst[edge]));
+            kept.extend(range.clone().filter(is_kept));
+            offsets.push(kept.len());
+        }
+        let mut features = FeatureTable::new(self.layout.edge.clone());
+        features.extend_permuted(&self.edge.rows(0..self.num_edges()), kept.iter().copied());
+        for ends in [&mut self.src, &mut self.dst] {
+            kept.iter().enumerate().for_each(|(to, &from)| ends[to] = ends[from]);
+            ends.truncate(kept.len());
+        }
+        self.edge = features;
+        self.edge_offsets = offsets;
+        self.layout.target = None;
+        self.target = None;
+    }
+
+    /// The graphs `ids` without targets, with the edges for which `keep` is true. `keep` gets a position in `ids` and the
+    /// position of an edge in the graph's list.
+    ///
+    /// Encodings stay as they are: they still describe the graphs with all edges.
     ///
     /// # Panics
     /// If an id is not smaller than `len()`.
@@ -335,6 +372,12 @@ impl GraphStore {
         }
         store.encodings = encodings;
         store
+    }
+
+    /// Nodes whose Weisfeiler–Lehman role is not below `size`; none without roles or without a size.
+    pub fn roles_beyond(&self, size: Option<usize>) -> usize {
+        let roles = self.encodings.weisfeiler_lehman.as_deref().unwrap_or_default();
+        size.map_or(0, |size| roles.iter().filter(|&&role| role as usize >= size).count())
     }
 
     /// Targets of all graphs, one after the other.

@@ -10,7 +10,7 @@ use graph_transformer_graph::{
 };
 use proptest::prelude::*;
 
-/// Counts allocations of the thread that asks for it.
+/// Counts allocations of the calling thread.
 struct Counting;
 
 thread_local! {
@@ -155,6 +155,10 @@ proptest! {
         }
         // Every other edge.
         let half = all.with_edges(&ids, |_, edge| edge % 2 == 1);
+        let mut retained = all.with_edges(&ids, |_, _| true);
+        retained.retain_edges(|_, edge, _| edge % 2 == 1);
+        prop_assert!(retained.iter().eq(half.iter()));
+        prop_assert_eq!((retained.num_edges(), retained.encodings()), (half.num_edges(), half.encodings()));
         for (found, &id) in half.iter().zip(&ids) {
             let graph = all.graph(id);
             let odd = |list: &[u32], width: usize| -> Vec<u32> {

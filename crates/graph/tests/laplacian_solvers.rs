@@ -30,7 +30,7 @@ fn assert_same(graph: &Graph, vector_tolerance: f64) {
 #[test]
 fn random_graphs_agree() {
     assert_same(&undirected(2000, &random(2000, 20_000, 1)), 1e-6);
-    // Sparse enough for isolated nodes and small components beside the large one.
+    // Sparse enough for isolated nodes and small components next to the large one.
     assert_same(&undirected(1500, &random(1500, 2200, 2)), 1e-6);
 }
 

@@ -10,7 +10,7 @@ use graph_transformer::models::Config;
 use graph_transformer::nn::backend::Device;
 use graph_transformer::train::{EpochRecord, Observer, Prepared, Purpose, RunDirectory, Trainer};
 
-/// Prints every epoch, and asks for an end at a validation loss.
+/// Prints every epoch, and stops at a validation loss.
 struct StopAt<'a> {
     loss: f64,
     stop: &'a AtomicBool,

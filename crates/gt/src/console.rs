@@ -21,7 +21,8 @@ pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
     print(&format!("{}\n", serde_json::to_string(value)?))
 }
 
-/// A line for people, on standard error. Unlike `eprintln!` it does not end the program where nobody listens any more: a training outlives its terminal.
+/// Prints a line for people on standard error. Unlike `eprintln!` it does not end the program after
+/// standard error is closed, so a training outlives its terminal.
 macro_rules! say {
     ($($content:tt)*) => {{
         use std::io::Write as _;
@@ -30,18 +31,18 @@ macro_rules! say {
 }
 pub(crate) use say;
 
-/// Tells of something that was not perfect but no reason to stop.
+/// Reports a problem that is no reason to stop.
 pub fn warn(message: &str) {
     say!("warning: {message}");
 }
 
-/// The end of a sentence about a name that does not exist: the one that was meant, if one is near.
+/// The end of an error message about an unknown name: the nearest known name, if one is near.
 pub fn nearest(wrong: &str, names: impl Iterator<Item = String>) -> String {
     let distance = |known: &str| strsim::damerau_levenshtein(known, wrong);
     config::nearest(names, wrong.len(), distance).map_or(".".to_owned(), |known| format!("; did you mean `{known}`?"))
 }
 
-/// A command line of this program to copy, words with blanks and the like quoted.
+/// A command line of this program to copy; words with blanks or special characters are quoted.
 pub fn command(words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./,:=+%@".contains(c);
     let quoted = |word: &OsStr| {
@@ -58,7 +59,7 @@ pub fn command(words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> String {
         .join(" ")
 }
 
-/// Whether an error only says that nobody reads our output any more.
+/// Whether an error only reports that the reader of our output is gone.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))
 }

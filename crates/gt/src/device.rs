@@ -11,7 +11,7 @@ use gt_nn::cuda::{CudaDevice, CudaError, Precision};
 use crate::cache::kernel_cache;
 use crate::console;
 
-/// The device that the user asks for.
+/// The device that the user requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceChoice {
     /// A GPU if there is one that works, else the CPU.
@@ -50,7 +50,7 @@ impl DeviceChoice {
     /// The GPU, or none for the CPU.
     ///
     /// # Errors
-    /// If a GPU was asked for by name and cannot be used.
+    /// If a GPU was requested by name and cannot be used.
     pub fn open(self) -> Result<Option<CudaDevice>> {
         match self {
             Self::Cpu => Ok(None),
@@ -89,7 +89,7 @@ impl DeviceChoice {
     /// What a GPU made, or none: with `auto` a GPU that cannot is reported, and the CPU takes over.
     ///
     /// # Errors
-    /// If a GPU was asked for by name and cannot.
+    /// If a GPU was requested by name and cannot be used.
     pub fn or_cpu<T>(self, made: gt_train::Result<T>, note: impl FnOnce(&str)) -> gt_train::Result<Option<T>> {
         match made {
             Err(error) if self == Self::Auto => match error.device() {
@@ -107,7 +107,8 @@ impl DeviceChoice {
 /// Where a trained model is used.
 #[derive(Args)]
 pub struct DeviceArgs {
-    /// Where to compute: cpu, auto (a CUDA GPU if there is one that can), cuda or cuda:N; a GPU has kernels to compile first and pays off on large data
+    /// Where to compute: cpu, auto (a CUDA GPU if one is usable), cuda or cuda:N; a GPU compiles
+    /// kernels first and pays off on large data
     #[arg(long, default_value = "cpu")]
     device: DeviceChoice,
     /// Precision of products on a GPU
@@ -124,7 +125,7 @@ impl DeviceArgs {
     /// Opens the device, and computes on it. With `auto`, the CPU does what a GPU cannot.
     ///
     /// # Errors
-    /// If a GPU was asked for by name and cannot be used, or the work fails.
+    /// If a GPU was requested by name and cannot be used, or the work fails.
     pub fn compute<T>(&self, work: impl Fn(&Device) -> gt_train::Result<T>) -> Result<T> {
         let device = self.device.device(self.precision)?;
         if device.is_gpu()
@@ -169,17 +170,17 @@ impl PrecisionName {
 #[cfg(test)]
 mod tests {
     use gt_graph::Split;
-    use gt_nn::cuda::OnCard;
+    use gt_nn::cuda::OnGpu;
     use gt_train::{DataProblem, TrainError};
 
     use super::*;
 
     fn troubles() -> [CudaError; 7] {
         [
-            CudaError::TooOld { name: "Old card".into(), major: 7, minor: 5 },
+            CudaError::TooOld { name: "Old GPU".into(), major: 7, minor: 5 },
             CudaError::OldDriver { found: "11.2".into() },
             CudaError::Rejected("CUDA_ERROR_NO_BINARY_FOR_GPU".into()),
-            CudaError::Memory { part: OnCard::Network, held: 0, wanted: 1 << 30, free: 0 },
+            CudaError::Memory { part: OnGpu::Network, held: 0, wanted: 1 << 30, free: 0 },
             CudaError::Full("CUDA_ERROR_OUT_OF_MEMORY".into()),
             CudaError::Lost("CUDA_ERROR_DEVICE_UNAVAILABLE".into()),
             CudaError::NoCompiler,

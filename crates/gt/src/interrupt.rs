@@ -1,4 +1,4 @@
-//! Being told to stop.
+//! Signals that stop the program.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use crate::console;
 
-/// Ends the program with exit code 130; what goes on is a command line.
+/// Ends the program with exit code 130; the text is the command line that resumes.
 #[derive(Debug, thiserror::Error)]
-#[error("interrupted; `{0}` goes on")]
+#[error("interrupted; `{0}` resumes")]
 pub struct Interrupted(pub String);
 
-/// `timeout` and some schedulers signal a process and then its group: signals this close together are one.
+/// `timeout` and some schedulers signal a process and then its group. Signals within this time
+/// count as one.
 const ONE_SIGNAL: Duration = Duration::from_secs(1);
 
 /// Becomes true at SIGINT, SIGTERM or SIGHUP; a second signal ends the program at once.
@@ -28,27 +29,29 @@ pub fn interrupt() -> Arc<AtomicBool> {
     flag
 }
 
-/// For commands that cannot go on later: the first signal ends the program, and takes half-written files away.
+/// For commands that cannot resume: the first signal ends the program and removes half-written
+/// files.
 pub fn end_at_signal() {
     on_signal(end);
 }
 
 fn end() {
-    gt_data::remove_unfinished();
+    gt_graph::remove_unfinished();
     std::process::exit(130);
 }
 
-/// Handles SIGINT, SIGTERM and SIGHUP; the last one stays ignored where it was, as `nohup` has it.
+/// Handles SIGINT, SIGTERM and SIGHUP; SIGHUP stays ignored if it was, as under `nohup`.
 fn on_signal(handler: impl FnMut() + Send + 'static) {
     #[cfg(unix)]
-    // SAFETY: the call asks what happens at a hangup, and lets nothing happen until a handler is there.
+    // SAFETY: the call queries the hangup handler, and ignores hangups until a handler is
+    // installed.
     let before = unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
     if let Err(error) = ctrlc::set_handler(handler) {
         console::warn(&format!("signals are not handled: {error}"));
     }
     #[cfg(unix)]
     if before == libc::SIG_IGN {
-        // SAFETY: it puts back what was there.
+        // SAFETY: the call restores the previous handler.
         unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
     }
 }

@@ -1,7 +1,9 @@
 //! Graph Transformer networks (Dwivedi & Bresson, 2021) as a library and one program, `gt`.
 //!
 //! ```no_run
-//! # fn example(graphs: graph_transformer::graph::GraphStore) -> Result<(), Box<dyn std::error::Error>> {
+//! # fn example(
+//! #     graphs: graph_transformer::graph::GraphStore,
+//! # ) -> Result<(), Box<dyn std::error::Error>> {
 //! use graph_transformer::Model;
 //!
 //! let model = Model::open("runs/mine/model.safetensors")?;
@@ -14,13 +16,13 @@
 //!
 //! * [`graph`]: graphs, batches, columns and positional encodings;
 //! * [`data`]: data sets, files, generators, splits and downloads;
-//! * [`nn`]: the engine: kernels with explicit backward, losses, optimizers, and passes on CPU and GPU;
+//! * [`nn`]: the engine: kernels with explicit backward, losses, optimizers, passes on CPU and GPU;
 //! * [`models`]: configurations, models and their files, predictions;
 //! * [`train`]: training, metrics, checkpoints, evaluation, prediction for files of any size;
 //! * [`reproduce`]: the paper's tables, trained again and compared.
 //!
-//! The folder `examples/` of the crate trains on graphs built in memory, predicts, watches a training, and
-//! writes embeddings.
+//! The folder `examples/` of the crate trains on graphs built in memory, predicts, watches a
+//! training, and writes embeddings.
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

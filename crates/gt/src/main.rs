@@ -31,7 +31,8 @@ struct Arguments {
     threads: Option<u16>,
 }
 
-/// Exit codes: 0 done, 1 a check failed, 2 bad usage or input or a file that cannot be written, 130 interrupted but resumable.
+/// Exit codes: 0 done; 1 a check failed; 2 bad usage or input, or a file cannot be written; 130
+/// interrupted.
 fn main() -> ExitCode {
     panics::hide_contained();
     let arguments = Arguments::parse();
@@ -39,13 +40,13 @@ fn main() -> ExitCode {
     if let Some(Err(problem)) = std::env::var("GT_SIMD").ok().map(|name| gt_nn::cpu::Isa::named(&name)) {
         console::warn(&format!("GT_SIMD: {problem}; {} is used", gt_nn::cpu::Isa::detect().name()));
     }
-    // Trainings can be gone on with, and see to signals themselves.
+    // Trainings can be resumed, and handle signals themselves.
     if !matches!(arguments.command, commands::Command::Train(_) | commands::Command::Reproduce(_)) {
         interrupt::end_at_signal();
     }
     match arguments.command.run() {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads our output may stop early, as `head` does.
+        // The reader of our output may stop early, as `head` does.
         Err(error) if console::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) if error.is::<interrupt::Interrupted>() => {
             console::say!("{error}");

@@ -34,7 +34,7 @@ struct Epoch {
 }
 
 impl Progress {
-    /// For a run; `label` begins every line, and runs beside others have no bar.
+    /// For a run; `label` begins every line, and parallel runs have no bar.
     pub fn new(name: &str, config: &Config, data: &Prepared, label: Option<String>, beside_others: bool) -> Self {
         let on_terminal = std::io::stderr().is_terminal() && !beside_others;
         let bar = on_terminal.then(|| ProgressBar::new(0).with_style(style()));
@@ -70,7 +70,8 @@ impl Progress {
         }
     }
 
-    /// Beside the bar: loss in training and validation, metric in validation, learning rate, time of the epochs left. Narrow terminals cut the end off.
+    /// The text next to the bar: training and validation loss, validation metric, learning rate,
+    /// and the time of the epochs left. Narrow terminals cut the end off.
     fn message(&self) -> String {
         let Epoch { lr, batches, losses } = self.epoch;
         let mut text = format!("loss {:.4}", losses / batches.max(1) as f64);

@@ -11,7 +11,7 @@ fn has_driver() -> bool {
 }
 
 #[test]
-fn the_processor_computes_right_and_leaves_room_for_other_orders_of_sums() {
+fn the_cpu_computes_right_and_leaves_a_margin_for_other_orders_of_sums() {
     let lines = Place::new().done("check --device cpu --json");
     let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 36, "problems");

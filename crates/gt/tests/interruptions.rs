@@ -1,5 +1,6 @@
 //! `gt train` in bad circumstances: killed, interrupted, out of space, changed under its feet.
-//! Whatever happens, a run that is resumed ends with the bytes of one that was left alone, or says why it cannot go on.
+//! Whatever happens, a resumed run ends with the bytes of an uninterrupted run, or reports why it
+//! cannot resume.
 
 #![cfg(unix)]
 
@@ -174,7 +175,7 @@ impl Left {
     }
 }
 
-/// A run that nobody disturbs, and the seconds it takes.
+/// An undisturbed run, and the seconds it takes.
 fn undisturbed() -> &'static (Left, f64) {
     static WHOLE: OnceLock<(Left, f64)> = OnceLock::new();
     WHOLE.get_or_init(|| {
@@ -323,7 +324,7 @@ fn seeds_that_are_interrupted_tell_how_each_goes_on() {
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let End { code, said } = place.end(child);
     assert_eq!(code, Some(130));
-    let expected = "interrupted; `gt train --resume --out run/1`, `gt train --resume --out run/2` goes on";
+    let expected = "interrupted; `gt train --resume --out run/1`, `gt train --resume --out run/2` resumes";
     assert_eq!(said.lines().last(), Some(expected), "{said}");
     place.done("train --resume --out run/2");
 }
@@ -373,7 +374,7 @@ fn signals_end_a_run_with_130_and_it_goes_on_to_the_same_bytes_with_any_number_o
     for (number, (line, signal)) in sittings.iter().enumerate() {
         let end = place.interrupt(line, 20, signal);
         assert_eq!(end.code, Some(130), "{signal}: {}", end.said);
-        assert!(end.said.ends_with("interrupted; `gt train --resume --out run` goes on\n"), "{}", end.said);
+        assert!(end.said.ends_with("interrupted; `gt train --resume --out run` resumes\n"), "{}", end.said);
         assert_eq!(end.said.contains("resuming after "), number > 0, "{}", end.said);
     }
     place.done(&format!("{RESUME} --threads 2"));
@@ -484,8 +485,7 @@ fn a_run_goes_on_only_with_its_own_configuration_and_data() {
     assert_ne!(edited, config);
     fs::write(place.path("run/config.toml"), &edited).unwrap();
     let complaint = place.refused(RESUME);
-    let expected =
-        "error: run/config.toml: `model.width` is 16, but was 8; put that back, or start another run elsewhere\n";
+    let expected = "error: run/config.toml: `model.width` is 16, but was 8; undo the change, or start a new run with another --out\n";
     assert!(complaint.ends_with(expected), "{complaint}");
     fs::write(place.path("run/config.toml"), &config).unwrap();
 

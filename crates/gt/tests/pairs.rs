@@ -1,4 +1,4 @@
-//! `gt predict --pairs`: a link model is asked about pairs of the user's choice.
+//! `gt predict --pairs`: a link model scores pairs of the user's choice.
 
 mod support;
 
@@ -135,7 +135,7 @@ fn rows_without_an_answer_have_a_reason_or_end_the_call() {
     assert_eq!(stop("0,,2"), "error: row.csv: row 2: column \"source\": the value is missing; fill it in\n");
     assert_eq!(stop("20,0,1"), format!("error: row.csv: row 2: {no_graph}\n"));
     assert!(stop("1,70,2").starts_with("error: row.csv: row 2: column \"source\": there is no node 70; graph 1 has "));
-    // A graph that no row is about does not matter.
+    // A graph that no row names has no effect.
     place.write("row.csv", "graph,source,target\n0,0,1\n");
     place.done("predict run --data new.jsonl --pairs row.csv --out q.csv --on-error stop");
 }
@@ -159,7 +159,8 @@ fn what_cannot_be_asked_is_refused_in_a_sentence() {
     assert!(ask("none.csv", "--out p.csv").starts_with("none.csv: "));
     assert_eq!(ask("asked.csv", "--out asked.csv"), "asked.csv: --out would replace --pairs");
     assert!(ask("asked.csv", "--out p.xlsx").contains("expected .parquet, .csv"));
-    // Links are for the processor; without a card that is what is told first, as without --pairs.
+    // Links are computed on the CPU only; without a GPU that is the first error, as without
+    // --pairs.
     let complaint = ask("asked.csv", "--out p.csv --device cuda");
     let expected = match CudaDevice::open(0) {
         Ok(_) => "link prediction".to_owned(),

@@ -145,7 +145,7 @@ fn import_writes_a_model_file_or_nothing() {
     assert_eq!(read("transformer.pt.safetensors"), read("transformer_legacy.pt.safetensors"));
     for name in ["malicious_zip.pt", "malicious_legacy.pt"] {
         let complaint = place.refused(&format!("import {name} out.safetensors --config model.toml"));
-        assert!(complaint.contains(&format!("{name}: the checkpoint asks for `posix.system`")), "{complaint}");
+        assert!(complaint.contains(&format!("{name}: the checkpoint calls `posix.system`")), "{complaint}");
     }
     let complaint = place.refused("import transformer.pt out.safetensors --config model.toml --set model.layers=3");
     assert!(complaint.contains("transformer.pt: tensor `layers.2.attention.Q.weight` is missing"), "{complaint}");
@@ -186,7 +186,7 @@ fn a_run_trains_is_refused_twice_and_scores_the_same_again() {
     assert_eq!(scores["exact"], result["last"]["test"]["exact"]);
     assert_eq!((&scores["metric"], &scores["graphs"]), (&Value::from("accuracy"), &Value::from(2)));
     let complaint = place.refused("train --data c.parquet --out run");
-    assert!(complaint.contains("a run has begun there; --resume goes on with it"), "{complaint}");
+    assert!(complaint.contains("a run has begun there; resume it with --resume"), "{complaint}");
     // A finished run has nothing left to do and says the same again.
     let again: Value = serde_json::from_str(&place.done("train --out run --resume --json")).unwrap();
     assert_eq!(again["weights_sha256"], result["weights_sha256"]);
@@ -394,7 +394,7 @@ fn too_few_graphs_for_a_split_are_told_with_what_helps() {
     place.write("few.jsonl", &few);
     let said = place.refused("train --data few.jsonl --out run");
     let expected = "few.jsonl: the data cannot be used: part \"val\" would be empty: 4 graphs are too few with a share of 0.1; \
-                    data.split sets the shares, and a split in the data takes their place";
+                    data.split sets the shares, and a split in the data overrides them";
     assert!(said.contains(expected), "{said}");
     let small = "--set model.layers=1 --set model.width=8 --set model.heads=2 --set train.epochs=1";
     place.done(&format!("train --data few.jsonl --out run {small} --set data.split=[0.5,0.25,0.25]"));

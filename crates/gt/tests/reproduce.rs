@@ -1,4 +1,5 @@
-//! `gt reproduce`: what is done stays done, what is unfinished goes on anywhere, and ours stands beside the paper's.
+//! `gt reproduce`: finished runs stay finished, unfinished runs resume on any machine, and our
+//! results stand next to the paper's.
 
 #![cfg(unix)]
 
@@ -517,10 +518,10 @@ fn verdicts_claims_and_hours_follow_from_the_records() {
     runs("pattern-sparse-none-bn", 84.0, 84.0);
     runs("pattern-sparse-lappe-bn", 84.5, 86.0);
     runs("pattern-sparse-wl-bn", 76.0, 97.0);
-    // The only one in two sittings: 36 seconds on a card, then 18 on the processor.
+    // The only one in two sittings: 36 seconds on a GPU, then 18 on the CPU.
     let mut template = template.clone();
     template["sittings"] = Value::Array(vec![template["sittings"][0].clone(); 2]);
-    template["sittings"][0]["device"] = "card".into();
+    template["sittings"][0]["device"] = "GPU".into();
     template["sittings"][1]["device_seconds"] = 54.0.into();
     write_record(&place, &template, "zinc-full-none-ln", 41, 0.74, 0.43);
 
@@ -537,7 +538,7 @@ fn verdicts_claims_and_hours_follow_from_the_records() {
     // The paper prints no hours for the eight runs of GCN and GAT.
     let hours = |device: &str| told["hours"]["ours"][device].as_f64().unwrap();
     assert!((hours("processor, f32") - (24.0 * 36.0 + 18.0) / 3600.0).abs() < 1e-9);
-    assert!((hours("card, f32") - 36.0 / 3600.0).abs() < 1e-9);
+    assert!((hours("GPU, f32") - 36.0 / 3600.0).abs() < 1e-9);
     assert_eq!((&told["hours"]["runs"], &told["hours"]["not_printed"]), (&25.into(), &8.into()));
     let paper = told["hours"]["paper"].as_f64().unwrap();
     assert!((paper - (4.0 * (2.25 + 19.71 + 12.67 + 9.73) + 2.09)).abs() < 1e-9, "{paper}");

@@ -1,4 +1,4 @@
-//! Using a trained model: predictions, embeddings and attention, as a user asks for them.
+//! Using a trained model: predictions, embeddings and attention from the command line.
 
 mod support;
 

@@ -11,7 +11,7 @@ pub enum EncodingError {
     /// The graphs carry the encoding in another width.
     #[error(
         "column \"{column}\" has {found} values per node, the model reads {expected}; \
-         set model.encoding_size = {found}, or remove the column to let this program compute it"
+         remove the column, so that the encoding is computed, or train with model.encoding_size = {found}"
     )]
     Width {
         /// The column.

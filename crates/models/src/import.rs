@@ -1,16 +1,16 @@
-//! What a checkpoint of the published code tells about the data that it was trained on.
+//! The schema of the training data, as far as a checkpoint of the published code determines it.
 
 use gt_graph::{FeatureLayout, Layout, Level, Schema, TargetKind, TargetSchema};
 
 use crate::torch::StateDict;
 
-/// A tensor that every published Graph Transformer has is not there.
+/// A tensor of every published Graph Transformer is missing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("tensor `{0}` is missing or has no two dimensions, so this is no checkpoint of a Graph Transformer")]
 pub struct NotATransformer(String);
 
-/// The columns of the data, from the sizes of a checkpoint's input and output layers. A checkpoint does not say what its targets belong
-/// to, nor whether they are classes.
+/// The columns of the data, from the sizes of a checkpoint's input and output layers. A checkpoint
+/// does not store the level of its targets, nor whether they are classes.
 ///
 /// # Errors
 /// If the node embedding or the head is not there.

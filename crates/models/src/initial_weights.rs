@@ -1,8 +1,15 @@
 //! Initial weights of the parameters, as the published code's library draws them.
 //!
-//! Linear layers: weight and bias uniform on ±1/√in. Embeddings: standard normal. Normalisations: γ = 1, β = 0. Convolutions: weight uniform on ±√(6/(in + out)), bias 0; those of means are linear layers. Additive
-//! attention: normal with variance 4/(in + out), where the library takes vectors `[1, heads, d_k]` as of heads·d_k inputs and d_k outputs. Each parameter has a random stream
-//! of its own, numbered by its position in the list of files, so that the values depend on the seed alone.
+//! * Linear layers: weight and bias uniform on ±1/√in.
+//! * Embeddings: standard normal.
+//! * Normalisations: γ = 1, β = 0.
+//! * Convolutions: weight uniform on ±√(6/(in + out)), bias 0. Convolutions with means have linear
+//!   layers.
+//! * Additive attention: normal with variance 4/(in + out). The library counts vectors
+//!   `[1, heads, d_k]` as heads·d_k inputs and d_k outputs.
+//!
+//! Each parameter has its own random stream, numbered by the parameter's position in the list of
+//! files. So the values depend on the seed alone.
 
 use gt_nn::{LayerKind, Network, Real, Role, WeightOrBias, Weights};
 use rand_chacha::ChaCha8Rng;

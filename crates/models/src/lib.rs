@@ -1,4 +1,5 @@
-//! Models on no device: configurations, initial weights, model files, predictions, and the published parameter names.
+//! Models without a device: configurations, initial weights, model files, predictions, published
+//! parameter names.
 //!
 //! ```
 //! use graph_transformer_models::{Config, Model, PublishedSet};

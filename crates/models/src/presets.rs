@@ -1,5 +1,7 @@
-//! The published configurations by name: `zinc-sparse-lappe-bn` and so on, the 24 cells of the paper's Table 1 and the three Weisfeiler–Lehman rows of Table 3; `zinc-gcn`, `zinc-gat`,
-//! `zinc-gatedgcn`, `zinc-gatedgcn-lappe` and so on, the networks of Table 2 that the Graph Transformer is compared with.
+//! The published configurations by name. `zinc-sparse-lappe-bn` and so on are the 24 cells of the
+//! paper's Table 1 and the three Weisfeiler–Lehman rows of Table 3. `zinc-gcn`, `zinc-gat`,
+//! `zinc-gatedgcn`, `zinc-gatedgcn-lappe` and so on are the networks of Table 2 that the Graph
+//! Transformer is compared with.
 
 use gt_nn::AttentionScope;
 use gt_nn::Norm;
@@ -72,7 +74,8 @@ impl Preset {
             || (self.graph == AttentionScope::Sparse && self.norm == Norm::Batch)
     }
 
-    /// Finds a preset by its name; a set's name alone stands for the paper's best row, sparse with LapPE and batch normalisation.
+    /// Finds a preset by its name. The name of a set alone is the paper's best row: sparse, LapPE,
+    /// batch normalisation.
     ///
     /// ```
     /// use graph_transformer_models::Preset;

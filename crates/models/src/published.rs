@@ -1,5 +1,6 @@
-//! The published configurations, about half a million parameters each: of the Graph Transformer, ten layers and eight heads, and of the networks that it is compared with, sixteen
-//! layers (Dwivedi et al. 2020, whose numbers the paper takes over).
+//! The published configurations, about half a million parameters each. The Graph Transformer has
+//! ten layers and eight heads. The networks that it is compared with have sixteen layers (Dwivedi
+//! et al. 2020, from which the paper takes their numbers).
 
 use gt_graph::{Level, Schema, TargetKind, TargetSchema};
 use gt_nn::{Network, Norm};
@@ -30,7 +31,8 @@ pub enum PublishedEncoding {
 }
 
 impl PublishedSet {
-    /// A published configuration on sparse graphs with batch normalisation; change `model.norm` and `model.graph` for the others.
+    /// A published configuration on sparse graphs with batch normalisation. Change `model.norm` and
+    /// `model.graph` for the other cells.
     pub fn config(self, encoding: PublishedEncoding) -> Config {
         let zinc = self == PublishedSet::Zinc;
         let mut config = Config::default();
@@ -49,7 +51,8 @@ impl PublishedSet {
         config
     }
 
-    /// A published configuration of a network that the Graph Transformer is compared with; the transformer's own for [`Kind::Transformer`].
+    /// A published configuration of a network that the Graph Transformer is compared with. For
+    /// [`Kind::Transformer`], the Graph Transformer's own.
     pub fn baseline(self, kind: Kind, encoding: PublishedEncoding) -> Config {
         let zinc = self == PublishedSet::Zinc;
         let mut config = self.config(encoding);

@@ -1,12 +1,14 @@
 //! Weights in safetensors files: parameters and running statistics under their published names.
 //!
-//! Everything else that belongs to a model (configuration, schema, normalisation) is one JSON text in the header, under `graph_transformer`: a single
-//! key, because the format does not order its header's keys and the same model must give the same bytes.
+//! The other parts of a model (configuration, schema, normalisation) are one JSON text in the
+//! header, under `graph_transformer`. There is a single key because the format does not order its
+//! header's keys, and the same model must give the same bytes.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use gt_nn::{Network, NormSite, OptimizerState, Parameter, Parameters, Real, Weights};
-use safetensors::tensor::TensorView;
+use safetensors::tensor::View;
 use safetensors::{Dtype, SafeTensors};
 
 use crate::names::{norm_name, parameter_name};
@@ -83,33 +85,57 @@ pub(crate) struct NamedTensor {
     pub(crate) values: Result<Vec<f64>, String>,
 }
 
+/// A tensor in single precision whose bytes are computed when it is written, so memory never holds
+/// a second copy of all tensors.
+struct Tensor<'a> {
+    shape: Vec<usize>,
+    bytes: Box<dyn Fn() -> Vec<u8> + 'a>,
+}
+
+impl<'a> Tensor<'a> {
+    fn new<T: Real>(shape: Vec<usize>, values: impl Fn() -> Vec<T> + 'a) -> Self {
+        let bytes = move || values().iter().flat_map(|value| (value.to_f64() as f32).to_le_bytes()).collect();
+        Self { shape, bytes: Box::new(bytes) }
+    }
+}
+
+impl View for Tensor<'_> {
+    fn dtype(&self) -> Dtype {
+        Dtype::F32
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        (self.bytes)().into()
+    }
+
+    fn data_len(&self) -> usize {
+        size_of::<f32>() * self.shape.iter().product::<usize>()
+    }
+}
+
 /// All tensors of a model as the bytes of a safetensors file, in single precision.
 pub fn save_weights<T: Real>(weights: &Weights<T>, header: &str) -> Vec<u8> {
     let network = weights.network();
-    let bytes = |values: Vec<T>| values.iter().flat_map(|v| (v.to_f64() as f32).to_le_bytes()).collect::<Vec<u8>>();
-    let parameters = weights.parameters().list().iter().enumerate();
-    let mut tensors: ShapedBytes = parameters
-        .map(|(index, parameter)| {
-            (parameter_name(network, parameter.role()), (parameter.shape(), bytes(weights.parameter(index))))
+    let parameters = weights.parameters().list().iter().enumerate().map(|(index, parameter)| {
+        let tensor = Tensor::new(parameter.shape(), move || weights.parameter(index));
+        (parameter_name(network, parameter.role()), tensor)
+    });
+    let statistics = network.norm_sites().into_iter().flat_map(|site| {
+        [0, 1].map(|part| {
+            let tensor = Tensor::new(vec![network.channels.width()], move || weights.running(site)[part].clone());
+            (running_name(network, site, RUNNING[part]), tensor)
         })
-        .collect();
-    for site in network.norm_sites() {
-        for (values, part) in weights.running(site).into_iter().zip(RUNNING) {
-            tensors.insert(running_name(network, site, part), (vec![values.len()], bytes(values)));
-        }
-    }
-    serialize(&tensors, header)
+    });
+    serialize(parameters.chain(statistics), header)
 }
 
-/// Shapes and bytes of tensors in single precision, by name.
-type ShapedBytes = BTreeMap<String, (Vec<usize>, Vec<u8>)>;
-
-fn serialize(tensors: &ShapedBytes, header: &str) -> Vec<u8> {
-    let views = tensors.iter().map(|(name, (shape, data))| {
-        (name, TensorView::new(Dtype::F32, shape.clone(), data).expect("lengths follow from shapes"))
-    });
+fn serialize<'a>(tensors: impl Iterator<Item = (String, Tensor<'a>)>, header: &str) -> Vec<u8> {
     let metadata = HashMap::from([(HEADER_KEY.to_owned(), header.to_owned())]);
-    safetensors::serialize(views, Some(metadata)).expect("plain tensors serialise")
+    safetensors::serialize(tensors, Some(metadata)).expect("plain tensors serialise")
 }
 
 /// Weights of a network from the bytes of a safetensors file.
@@ -165,7 +191,8 @@ pub(crate) fn weights_from<T: Real>(network: &Network, mut tensors: NamedTensors
         let [mean, variance] = RUNNING.map(|part| take(running_name(network, site, part), vec![width]));
         weights.set_running(site, [&mean, &variance]);
     }
-    // A counter that the published code's library keeps with its statistics; it plays no role at this momentum.
+    // A counter that the published code's library keeps with its statistics; it has no effect at
+    // this momentum.
     let left = tensors.into_keys().filter(|name| !name.ends_with(".num_batches_tracked"));
     misfits.extend(left.map(Misfit::Unknown));
     if misfits.is_empty() { Ok(weights) } else { Err(WeightsError::Misfits(misfits)) }
@@ -183,15 +210,14 @@ const MOMENTS: [&str; 2] = ["first", "second"];
 
 /// An optimizer's state as the bytes of a safetensors file.
 pub fn save_optimizer(network: &Network, state: &OptimizerState) -> Vec<u8> {
-    let mut tensors = ShapedBytes::new();
-    for (index, parameter) in Parameters::new(network).list().iter().enumerate() {
-        let name = parameter_name(network, parameter.role());
-        for (values, moment) in state.moments(index).into_iter().zip(MOMENTS) {
-            let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-            tensors.insert(format!("{moment}.{name}"), (parameter.shape(), bytes));
-        }
-    }
-    serialize(&tensors, &state.steps.to_string())
+    let parameters = Parameters::new(network);
+    let moments = parameters.list().iter().enumerate().flat_map(|(index, parameter)| {
+        [0, 1].map(|moment| {
+            let name = format!("{}.{}", MOMENTS[moment], parameter_name(network, parameter.role()));
+            (name, Tensor::new(parameter.shape(), move || state.moments(index)[moment].clone()))
+        })
+    });
+    serialize(moments, &state.steps.to_string())
 }
 
 /// An optimizer's state from such a file.
@@ -287,7 +313,8 @@ mod tests {
             change(&mut network);
             save_weights(&Weights::<f32>::zeros(&network), "")
         };
-        // The layer norm's names differ, so batch norms are missing there: of 2 layers 16 parameters and 16 statistics.
+        // The layer norm's names differ, so batch norms are missing: 16 parameters and 16
+        // statistics of 2 layers.
         let layer_norm = misfits(&saved(&|network| network.norm = Norm::Layer));
         let missing = |misfit: &&Misfit| matches!(misfit, Misfit::Missing(_));
         assert_eq!((layer_norm.iter().filter(missing).count(), layer_norm.len()), (32, 48));

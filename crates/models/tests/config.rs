@@ -50,8 +50,8 @@ fn kinds_reach_the_network_and_keys_of_others_are_told() {
         [
             "`model.edges`: gcn has no edge stream",
             "`model.heads`: gcn has no heads; leave the key out",
-            "`model.variant`: it is about the transformer, but `model.kind` is gcn",
-            "`model.gate`: it is about the transformer, but `model.kind` is gcn"
+            "`model.variant`: it applies only to the transformer, but `model.kind` is gcn",
+            "`model.gate`: it applies only to the transformer, but `model.kind` is gcn"
         ]
     );
     assert_eq!(
@@ -83,7 +83,7 @@ fn links_are_predicted_from_pairs_with_one_logit() {
     assert_eq!(reads(&["links.directed=true"]), HeadInput::Pairs);
     assert_eq!(reads(&["model.pairs=ends"]), HeadInput::Pairs);
     let complaint = set(&["data.task=links", "links.directed=true", "model.pairs=product"]).unwrap_err().to_string();
-    assert!(complaint.starts_with("`model.pairs`: a product does not tell directions apart"), "{complaint}");
+    assert!(complaint.starts_with("`model.pairs`: a product does not distinguish directions"), "{complaint}");
     assert_eq!(links.loss(&shape).unwrap(), Loss::Bce);
     assert_eq!(set(&[]).unwrap().network(&shape).unwrap().reads, HeadInput::Edges);
     assert!(links.to_toml().contains("[links]\nnegatives = 1\nhidden = "));
@@ -278,7 +278,7 @@ fn data_decides_about_inputs_heads_and_losses() {
             "l1",
             TargetKind::Class,
             &[4],
-            "one target of 4 classes; whole numbers are classes, with a decimal point they are numbers to predict",
+            "one target of 4 classes; whole numbers are classes; write real-valued targets with a decimal point",
         ),
         ("auto", TargetKind::Class, &[3, 2], "2 targets of classes [3, 2]"),
         ("bce", TargetKind::Class, &[3], "one target of 3 classes"),

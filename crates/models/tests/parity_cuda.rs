@@ -1,4 +1,5 @@
-//! The models on a card against the PyTorch oracle, as `parity.rs` does on the processor. Hidden states stay on the card; everything else is compared.
+//! The models on a GPU against the PyTorch oracle, as `parity.rs` does on the CPU. Hidden states
+//! stay on the GPU; everything else is compared.
 //!
 //! `GT_FIXTURES=DIR` takes the model files of another folder, `GT_CACHE=DIR` keeps compiled kernels.
 

@@ -1,52 +1,23 @@
-//! PyTorch checkpoints: exact values from every layout that PyTorch writes, a sentence for everything else, and nothing executed.
+//! PyTorch checkpoints: exact values from every layout that PyTorch writes, an error for everything
+//! else, and nothing executed.
 //!
 //! The files are made by `checkpoints/generate.py`, which has PyTorch read them too.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use graph_transformer_models::torch::{CheckpointError, MAX_INSTRUCTIONS, StateDict, Values, read_state_dict};
+use gt_testing::PeakMemory;
 use safetensors::SafeTensors;
 
-/// Counts live bytes, and the most there ever were.
-struct Counting;
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let live = LIVE.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        PEAK.fetch_max(live, Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// The counters are global, so one test runs at a time.
-static ALONE: Mutex<()> = Mutex::new(());
+static MEMORY: PeakMemory = PeakMemory::new();
 
 /// Reads bytes that may be hostile; every tensor that comes out has the values its shape says, and memory stays within a multiple of the file.
 fn survives(bytes: &[u8], what: &str) -> Result<StateDict, CheckpointError> {
-    let before = LIVE.load(Ordering::Relaxed);
-    PEAK.store(before, Ordering::Relaxed);
-    let result = catch_unwind(AssertUnwindSafe(|| read_state_dict(bytes)));
+    let (result, peak) = MEMORY.measure(|| catch_unwind(AssertUnwindSafe(|| read_state_dict(bytes))));
     let result = result.unwrap_or_else(|_| panic!("{what}: the reader panicked"));
-    let peak = PEAK.load(Ordering::Relaxed).saturating_sub(before);
     let limit = (1 << 16) + 160 * bytes.len().min(MAX_INSTRUCTIONS) + 12 * bytes.len();
     assert!(peak <= limit, "{what}: {peak} bytes were in use at once for a file of {}", bytes.len());
     for tensor in result.iter().flat_map(StateDict::tensors) {
@@ -60,7 +31,7 @@ fn survives(bytes: &[u8], what: &str) -> Result<StateDict, CheckpointError> {
 }
 
 fn alone() -> impl Drop {
-    ALONE.lock().unwrap_or_else(|e| e.into_inner())
+    MEMORY.alone()
 }
 
 fn folder() -> PathBuf {
@@ -160,7 +131,7 @@ fn malicious_checkpoints_are_refused_by_name() {
         let error = survives(&checkpoint(&format!("malicious_{name}")), name).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the checkpoint asks for `posix.system`, which a weights file has no need of; it was not run",
+            "the checkpoint calls `posix.system`, which no weights file needs; it was not run",
             "{name}"
         );
     }
@@ -243,8 +214,7 @@ fn globals_beyond_weights_are_refused_by_name() {
         ("collections", "defaultdict"),
         ("", ""),
     ] {
-        let wanted =
-            format!("the checkpoint asks for `{module}.{name}`, which a weights file has no need of; it was not run");
+        let wanted = format!("the checkpoint calls `{module}.{name}`, which no weights file needs; it was not run");
         for global in
             [format!("c{module}\n{name}\n").into_bytes(), [text(module), text(name), b"\x93".to_vec()].concat()]
         {
@@ -271,8 +241,9 @@ fn instructions_beyond_weights_are_refused_with_their_place() {
     ] {
         let bytes = legacy(code, 0);
         let offset = HEAD.len() + 2 + usize::from(code[0] == b'(');
-        let wanted =
-            format!("the pickle's instruction {name} at byte {offset} has no place in a weights file; it was not run");
+        let wanted = format!(
+            "the pickle's instruction {name} at byte {offset} does not belong in a weights file; it was not run"
+        );
         assert_eq!(complaint(&bytes), wanted);
     }
 }

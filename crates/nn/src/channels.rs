@@ -29,7 +29,8 @@ impl Channels {
     /// If `heads` does not divide `width`, or one of them is 0; configurations are checked before.
     pub fn new(width: usize, heads: usize) -> Self {
         assert!(heads > 0 && width > 0 && width.is_multiple_of(heads), "{heads} heads must divide the width {width}");
-        // On a card a lane holds every 32nd channel, which must be of one head, or of every 32nd head.
+        // On a GPU a lane holds every 32nd channel, which must be of one head, or of every 32nd
+        // head.
         let padded_heads = if heads <= LANES { heads.next_power_of_two() } else { heads.next_multiple_of(2 * LANES) };
         // With few heads, several channels share a register.
         let per_register = (LANES / padded_heads).max(1);

@@ -62,9 +62,11 @@ pub enum HeadInput {
     Nodes,
     /// Edges, out of their stream.
     Edges,
-    /// Pairs of nodes (the edges, unless others are asked for), out of source and target side by side.
+    /// Pairs of nodes (the edges, unless other pairs are set), from the concatenated rows of source
+    /// and target.
     Pairs,
-    /// Pairs of nodes likewise, out of the product of source and target, channel by channel; direction does not count.
+    /// Pairs of nodes, from the product of source and target, channel by channel; the product
+    /// ignores direction.
     Products,
 }
 
@@ -82,11 +84,11 @@ impl HeadInput {
 /// Which layers the head reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jump {
-    /// The last one.
+    /// The last layer.
     Last,
-    /// All of them, side by side.
+    /// All layers, concatenated.
     Concat,
-    /// The sum of all.
+    /// The sum of all layers.
     Sum,
 }
 
@@ -203,7 +205,7 @@ impl Network {
         *self.head.last().expect("a head has an output")
     }
 
-    /// Streams side by side in a row that the head reads.
+    /// Number of concatenated streams in a row that the head reads.
     pub(crate) fn head_streams(&self) -> usize {
         let layers = if self.jump == Jump::Concat { self.layers.max(1) } else { 1 };
         if self.reads == HeadInput::Pairs { 2 * layers } else { layers }

@@ -85,7 +85,7 @@ pub enum Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Axis {
     Stream(Channels),
-    /// Several streams side by side.
+    /// Several streams, concatenated.
     Streams(Channels, usize),
     Plain(usize),
 }
@@ -242,7 +242,8 @@ impl Half {
 /// Regions of a layer of another kind than attention; its only normalisation is the first of each half.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Message {
-    /// The convolution; the projection of additive attention, without bias; A, B, D and E of a gated layer side by side.
+    /// The convolution; the projection of additive attention, without bias; A, B, D and E of a
+    /// gated layer, concatenated.
     pub(crate) node: Affine,
     /// C of a gated layer.
     pub(crate) edge: Affine,

@@ -77,7 +77,7 @@ fn count(network: &Network, loss: Loss, batches: &[Vec<Shape>]) -> usize {
     after - before
 }
 
-// One test only: others would allocate beside it.
+// One test only: others would allocate in parallel.
 #[test]
 fn a_step_of_training_allocates_nothing() {
     let before = COUNT.load(Ordering::Relaxed);

@@ -1,7 +1,7 @@
-//! A card without enough memory. Skips where there is no card.
+//! A GPU without enough memory. Skipped on machines without a GPU.
 
 use graph_transformer_nn::AttentionScope;
-use graph_transformer_nn::cuda::{CudaDevice, CudaEngine, CudaError, CudaTask, OnCard, Precision, ResidentData};
+use graph_transformer_nn::cuda::{CudaDevice, CudaEngine, CudaError, CudaTask, OnGpu, Precision, ResidentData};
 use graph_transformer_nn::{Channels, Input, Loss, Network};
 use gt_graph::{
     FeatureLayout, FeatureRows, GraphParts, GraphStore, Layout, Level, TargetKind, TargetLayout, TargetRows,
@@ -9,7 +9,7 @@ use gt_graph::{
 use gt_testing::{Resource, skip};
 
 #[test]
-fn a_network_that_does_not_fit_is_told_with_sizes_and_leaves_the_card_usable() {
+fn a_network_that_does_not_fit_is_reported_with_sizes_and_leaves_the_gpu_usable() {
     let device = match CudaDevice::open(0) {
         Ok(device) => device,
         Err(error) => return skip(Resource::Cuda, error),
@@ -50,7 +50,7 @@ fn a_network_that_does_not_fit_is_told_with_sizes_and_leaves_the_card_usable() {
     // Outputs of so many rows are four terabytes.
     match engine(1 << 40).map(|_| ()) {
         Err(CudaError::Memory { part, held, wanted, free }) => {
-            assert_eq!((part, wanted), (OnCard::Network, 4 << 40));
+            assert_eq!((part, wanted), (OnGpu::Network, 4 << 40));
             assert!(held > 0 && free > 0, "{held} {free}");
         }
         other => panic!("{other:?}"),

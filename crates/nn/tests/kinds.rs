@@ -1,4 +1,5 @@
-//! Layers of every kind beside attention: gradients, shapes, instruction sets, threads, large graphs, and one node by hand.
+//! Layers of every kind except attention: gradients, shapes, instruction sets, threads, large
+//! graphs, and one node by hand.
 
 mod support;
 

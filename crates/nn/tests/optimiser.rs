@@ -19,7 +19,8 @@ fn is_idle(role: Role, layers: usize) -> bool {
     }
 }
 
-/// A constant that batch normalisation takes off again: its gradient is rounding noise, too small for a step beside a large ε.
+/// A constant that batch normalisation takes off again: its gradient is rounding noise, too small
+/// for a step compared with a large ε.
 fn is_removed_by_batch_norm(role: Role) -> bool {
     matches!(role, Role::Output(_, _, WeightOrBias::Bias) | Role::FeedForward(_, _, 2, WeightOrBias::Bias))
 }
@@ -28,7 +29,7 @@ fn parameters(engine: &Engine<f64>) -> Vec<Vec<f64>> {
     (0..engine.parameters().list().len()).map(|index| engine.parameter(index)).collect()
 }
 
-/// Five steps beside the reference. Returns how often clipping took effect.
+/// Compares five steps with the reference. Returns how often clipping took effect.
 fn compare(network: &Network, adam: Adam) -> usize {
     let batch = batch(network, &mixed(), Loss::Mse, 0.0, 37);
     let mut engine = Engine::<f64>::new(network.clone(), Isa::Portable);

@@ -37,7 +37,7 @@ pub struct Section {
 pub struct Grid {
     /// Names of the columns.
     pub head: Vec<&'static str>,
-    /// Number of leading columns that a terminal has room for.
+    /// Number of leading columns that fit on a terminal.
     pub brief: usize,
     /// As many entries per row as the head has.
     pub rows: Vec<Vec<Entry>>,

@@ -133,7 +133,7 @@ mod tests {
                 format!("{:.digits$}$\\pm${:.digits$}", score.mean, score.deviation.unwrap())
             };
             for cell in &table.cells {
-                // Printed once for a sparse graph and the full one beside it.
+                // Printed once for a sparse graph and the full one next to it.
                 if let Some(parameters) = cell.parameters.filter(|_| !cell.preset.contains("-full-")) {
                     take(format!("{parameters} &"));
                 }

@@ -1,4 +1,4 @@
-//! Counted skips, for the tests of all crates.
+//! For the tests of all crates: counted skips, and the most memory in use.
 //!
 //! A test that lacks a [`Resource`] calls [`skip`], which prints the reason. Two environment
 //! variables change what a skip does:
@@ -6,6 +6,7 @@
 //! - `GT_REQUIRE=shared,browser` turns skips for lack of these resources into failures.
 //! - `GT_SKIPS=FILE` appends one line per skip: resource, tab, test. `.ci/test` counts the lines.
 
+mod memory;
 mod policy;
 mod resource;
 
@@ -13,6 +14,7 @@ use std::fmt::Display;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+pub use memory::PeakMemory;
 pub use resource::Resource;
 
 use policy::Policy;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Resource;
 
-/// What the environment variables `GT_REQUIRE` and `GT_SKIPS` ask for.
+/// The settings of the environment variables `GT_REQUIRE` and `GT_SKIPS`.
 pub(crate) struct Policy {
     required: Vec<Resource>,
     record: Option<PathBuf>,

@@ -42,7 +42,7 @@ impl Prepared {
     /// Puts the data where a device can reach it.
     ///
     /// # Errors
-    /// If only the CPU knows the task ([`TrainError::Device`]), or the data does not fit.
+    /// If only the CPU supports the task ([`TrainError::Device`]), or the data does not fit.
     pub fn place(&self, device: &Device) -> Result<Resident> {
         match device {
             Device::Cpu => Ok(Resident::Cpu),
@@ -66,7 +66,8 @@ impl Resident {
     /// A network with the initial weights of the configuration's seed.
     ///
     /// # Errors
-    /// If the configuration asks for something that only the CPU does ([`TrainError::Device`]), or the device fails.
+    /// If the configuration needs an operation that only the CPU supports ([`TrainError::Device`]),
+    /// or the device fails.
     pub fn backend<'a>(&self, data: &'a Prepared, config: &Config, purpose: Purpose) -> Result<Box<dyn Backend + 'a>> {
         let weights = initial_weights(&data.network, config.train.seed);
         let Self::Cuda { data: resident, precision, cache } = self else {

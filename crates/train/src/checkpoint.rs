@@ -1,7 +1,9 @@
 //! Checkpoints: complete or not there.
 //!
-//! A checkpoint is a folder `checkpoint/NUMBER` with model, moments, best model, state and collected outputs, and a manifest of their hashes that is written
-//! last. Two are kept. The newest whose hashes agree is the one to go on from; if there were some and none is whole, that is an error, not a new beginning.
+//! A checkpoint is a folder `checkpoint/NUMBER` with model, moments, best model, state and
+//! collected outputs. A manifest of their hashes is written last. Two checkpoints are kept. A run
+//! resumes from the newest checkpoint whose hashes agree. If there are checkpoints and none is
+//! whole, that is an error, not a new beginning.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -57,7 +59,8 @@ pub(crate) fn place(folder: &Path, number: u64) -> PathBuf {
 /// Writes a checkpoint and removes those before the last one.
 pub(crate) fn write(folder: &Path, number: u64, files: &Files) -> Result<()> {
     let here = place(folder, number);
-    // What bears this number or a higher one was interrupted or damaged: the run has gone on from one before.
+    // A checkpoint with this number or a higher one was interrupted or damaged: the run has resumed
+    // from an earlier one.
     for stale in numbers(folder)?.into_iter().filter(|&found| found >= number).map(|found| place(folder, found)) {
         fs::remove_dir_all(&stale).map_err(|e| TrainError::io(&stale, &e))?;
     }
@@ -101,7 +104,7 @@ fn sync_folder(_: &Path) -> Result<()> {
 pub(crate) struct Found {
     pub(crate) number: u64,
     pub(crate) files: BTreeMap<String, Vec<u8>>,
-    /// What was wrong with newer ones.
+    /// The problems of newer checkpoints.
     pub(crate) passed_over: Vec<String>,
 }
 
@@ -122,7 +125,7 @@ pub(crate) fn newest(folder: &Path) -> Result<Option<Found>> {
         return Ok(None);
     }
     let text = format!(
-        "no checkpoint is whole ({}); restore one from a copy, or start another run elsewhere",
+        "no checkpoint is whole ({}); restore one from a copy, or start a new run with another --out",
         passed_over.join("; ")
     );
     Err(TrainError::run(folder, text))
@@ -169,12 +172,13 @@ impl Writer {
         if sent { Ok(()) } else { self.finish() }
     }
 
-    /// Whether a checkpoint could not be written; [`Writer::write`] and [`Writer::finish`] tell why.
+    /// Whether a checkpoint could not be written; [`Writer::write`] and [`Writer::finish`] return
+    /// the reason.
     pub(crate) fn has_failed(&self) -> bool {
         self.thread.as_ref().is_some_and(JoinHandle::is_finished)
     }
 
-    /// Waits until everything is on disk; tells what went wrong.
+    /// Waits until everything is on disk, and returns the first error.
     pub(crate) fn finish(&mut self) -> Result<()> {
         self.jobs = None;
         match self.thread.take().map(JoinHandle::join) {
@@ -188,7 +192,7 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         self.jobs = None;
-        // Whoever wants to know what went wrong has called `finish`.
+        // Callers that need the error have called `finish`.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }

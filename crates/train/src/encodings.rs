@@ -1,4 +1,5 @@
-//! Positional encodings of a data set: taken from the data, from a file next to it, or computed once.
+//! Positional encodings of a data set: taken from the data, from a file next to it, or computed
+//! once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,8 +13,9 @@ use safetensors::{Dtype, SafeTensors};
 
 use crate::error::Result;
 
-/// Gives graphs the encoding that a configuration asks for, unless they carry it. `data` is the file they came from; what has
-/// to be computed is kept in a folder `.gt-cache` next to it, named by the graphs' content, and found there the next time.
+/// Gives graphs the encoding of a configuration, unless they carry it. `data` is the file of the
+/// graphs. Computed encodings are kept in a folder `.gt-cache` next to `data`, named by the graphs'
+/// content, and are found there the next time.
 ///
 /// # Errors
 /// If the graphs carry the encoding in another width, or an iterative solver does not converge.
@@ -28,7 +30,8 @@ pub fn ensure_encodings(graphs: &mut GraphStore, config: &ModelConfig, data: Opt
         None => {
             let encodings = compute_encodings(graphs, config)?;
             if let Some(file) = &cache {
-                // A cache that cannot be written (a read-only folder, a full disk) costs time, not the run.
+                // A cache that cannot be written (a read-only folder, a full disk) costs time, not
+                // the run.
                 let folder = file.parent().unwrap_or(Path::new("."));
                 let _ = fs::create_dir_all(folder).and_then(|()| write(file, &encodings));
             }
@@ -49,7 +52,7 @@ fn cache_file(data: &Path, config: &ModelConfig, content: &str) -> PathBuf {
     data.with_file_name(".gt-cache").join(format!("{}-{kind}-v1.safetensors", &content[..24]))
 }
 
-/// Reads a cache; anything wrong with it is as good as no cache.
+/// Reads a cache; a damaged cache counts as none.
 fn read(file: &Path, config: &ModelConfig, nodes: usize) -> Option<Encodings> {
     let bytes = fs::read(file).ok()?;
     let tensors = SafeTensors::deserialize(&bytes).ok()?;

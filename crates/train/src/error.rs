@@ -1,4 +1,4 @@
-//! What can go wrong between a data file and a trained model.
+//! Errors between a data file and a trained model.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ pub enum TrainError {
     /// A model cannot be used on some graphs.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// What is wrong concerns the data of a file.
+    /// The data of a file has a problem.
     #[error("{}: {source}", path.display())]
     InFile {
         /// The file.
@@ -44,7 +44,7 @@ pub enum TrainError {
     /// The machine is too small.
     #[error(transparent)]
     Memory(#[from] TooLarge),
-    /// A GPU cannot do it, or failed.
+    /// A GPU does not support the task, or failed.
     #[error(transparent)]
     Device(CudaError),
     /// A GPU stopped in the middle of a run.
@@ -94,7 +94,7 @@ pub enum TrainError {
         /// How many graphs the data has.
         graphs: usize,
     },
-    /// A row cannot be predicted, and the caller asked for all of them.
+    /// A row cannot be predicted, and the caller requested all rows.
     #[error("{}: {what} {number}: {reason}", path.display())]
     Unusable {
         /// The file.
@@ -129,7 +129,7 @@ pub enum TrainError {
 /// Why data cannot be used for a configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum DataProblem {
-    /// The split that is needed is not there; one that goes by another name (`valid`, `dev`) is the likely reason.
+    /// The required split is missing, probably because it has another name (`valid`, `dev`).
     #[error("it has no split `{split}`; its splits are `{}`", known.join("`, `"), split = split.name())]
     NoSplit {
         /// The split that is needed.
@@ -143,7 +143,7 @@ pub enum DataProblem {
     /// A split has no links.
     #[error("its split `{}` has no edges between different nodes", .0.name())]
     NoLinks(Split),
-    /// What is split is not what has targets.
+    /// The split and the targets are on different levels.
     #[error(
         "its split divides {divided}s, its targets belong to {targets}s; `gt data split --level` makes another one"
     )]
@@ -154,7 +154,7 @@ pub enum DataProblem {
         targets: Level,
     },
     /// No split can be drawn.
-    #[error("{0}; data.split sets the shares, and a split in the data takes their place")]
+    #[error("{0}; data.split sets the shares, and a split in the data overrides them")]
     CannotSplit(DataError),
     /// One link lies in two splits.
     #[error("graph {graph}: the edges between nodes {a} and {b} lie in two splits, `{first}` and `{second}`")]
@@ -176,7 +176,7 @@ pub enum DataProblem {
         .0.name()
     )]
     AllJoined(Split),
-    /// The encoding cannot be had.
+    /// The encoding cannot be computed or read.
     #[error(transparent)]
     Encoding(#[from] EncodingError),
     /// A batch of graphs cannot be put together.
@@ -219,7 +219,7 @@ impl TrainError {
         Self::run(path, error.to_string())
     }
 
-    /// The error with the file that the data came from, if there is one and the error concerns data.
+    /// Adds the file of the data to the error, if there is a file and the error concerns data.
     #[must_use]
     pub fn in_file(self, path: Option<&Path>) -> Self {
         match (path, &self) {
@@ -230,7 +230,7 @@ impl TrainError {
         }
     }
 
-    /// A GPU error, wherever it came from: what another device may be able to do.
+    /// The GPU error, at any depth: another device may succeed.
     pub fn device(&self) -> Option<&CudaError> {
         match self {
             Self::Device(error) | Self::Model(ModelError::Backend(BackendError::Cuda(error))) => Some(error),

@@ -1,4 +1,5 @@
-//! From a data set to a trained model: the loop, schedules, metrics, checkpoints, evaluation, prediction.
+//! From a data set to a trained model: training loop, schedules, metrics, checkpoints, evaluation,
+//! prediction.
 //!
 //! ```
 //! use std::sync::atomic::AtomicBool;
@@ -6,19 +7,24 @@
 //! use gt_data::{SbmSet, SbmSizes};
 //! use gt_models::{Config, Model};
 //! use gt_nn::backend::Device;
-//! use graph_transformer_train::{OnError, Prepared, Purpose, Query, RunDirectory, Shard, Trainer, query};
+//! use graph_transformer_train::{
+//!     OnError, Prepared, Purpose, Query, RunDirectory, Shard, Trainer, query,
+//! };
 //!
 //! # let folder = tempfile::tempdir()?;
-//! # let (file, place, out) = (folder.path().join("d.parquet"), folder.path().join("run"), folder.path().join("p.csv"));
+//! # let (file, place) = (folder.path().join("d.parquet"), folder.path().join("run"));
+//! # let out = folder.path().join("p.csv");
 //! // Data and configuration are prepared; prepared data, a device and a directory give a run.
 //! let data = SbmSet::Cluster.generate(41, SbmSizes { train: 4, val: 1, test: 1 })?;
 //! # gt_data::write(&data, &file)?;
 //! # let nodes = data.graphs().num_nodes();
-//! let config = Config::from_toml("[model]\nlayers = 1\nwidth = 8\nheads = 2\n[train]\nepochs = 2")?;
+//! let text = "[model]\nlayers = 1\nwidth = 8\nheads = 2\n[train]\nepochs = 2";
+//! let config = Config::from_toml(text)?;
 //! let prepared = Prepared::for_training(data, &config, None)?;
 //! let backend = prepared.place(&Device::Cpu)?.backend(&prepared, &config, Purpose::Training)?;
 //! let run = RunDirectory::open(&place)?;
-//! let outcome = Trainer::new(&prepared, &config, &run, backend, &mut ())?.run(&AtomicBool::new(false), &mut ())?;
+//! let trainer = Trainer::new(&prepared, &config, &run, backend, &mut ())?;
+//! let outcome = trainer.run(&AtomicBool::new(false), &mut ())?;
 //! assert_eq!(outcome.epochs, 2);
 //!
 //! // A model file and a file of graphs are all that predictions need.

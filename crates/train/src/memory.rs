@@ -1,4 +1,5 @@
-//! Whether a training can fit into this machine: where it cannot, the system would end the program silently.
+//! Checks that a training fits into the memory of this machine; otherwise the system would end the
+//! program silently.
 
 use gt_nn::AttentionScope;
 use std::fs::read_to_string;
@@ -23,9 +24,9 @@ use crate::prepared::Prepared;
     ))
 )]
 pub struct TooLarge {
-    /// Bytes that it needs at least.
+    /// Bytes that the training needs at least.
     pub needed: f64,
-    /// Bytes that there are.
+    /// Bytes of memory.
     pub available: f64,
     /// Parameters of the network.
     pub parameters: usize,
@@ -33,15 +34,16 @@ pub struct TooLarge {
     pub nodes: usize,
     /// Edges of the largest graph.
     pub edges: usize,
-    /// The largest number of categories or classes, where it suggests that ids were taken for such.
+    /// The largest number of categories or classes, if so large that ids were probably taken for
+    /// categories.
     pub ids: Option<usize>,
 }
 
-/// Checks that training a network on a graph of this size fits into the memory of the machine, or what a container or a
-/// batch system leaves of it.
+/// Checks that training a network on a graph of this size fits into memory: the machine's, or the
+/// limit of a container or a batch system.
 ///
 /// # Errors
-/// With what is needed and what there is. Machines that do not report their memory pass.
+/// If the memory does not suffice, with both sizes. Machines that do not report their memory pass.
 pub fn ensure_memory(network: &Network, nodes: usize, edges: usize) -> Result<(), TooLarge> {
     let needed = least_training_bytes(network, nodes, edges);
     match memory() {
@@ -51,10 +53,11 @@ pub fn ensure_memory(network: &Network, nodes: usize, edges: usize) -> Result<()
 }
 
 impl Prepared {
-    /// Checks the largest graph that is trained on; on a GPU, which knows its own memory, the parameters alone.
+    /// Checks the largest graph of the training; on a GPU, which reports its own memory, the
+    /// parameters alone.
     ///
     /// # Errors
-    /// With what is needed and what there is.
+    /// If the memory does not suffice, with both sizes.
     pub fn ensure_memory(&self, on_gpu: bool) -> Result<(), TooLarge> {
         let size = |graph: usize| {
             let graph = self.graphs.graph(graph);
@@ -83,7 +86,8 @@ pub fn gigabytes(bytes: f64) -> String {
     format!("{:.digits$} GB", bytes / 1e9)
 }
 
-/// Bytes that this process may use, the machine's or what a container or a batch system leaves of them, as Linux reports them.
+/// Bytes that this process may use, as Linux reports them: the machine's memory, or the limit of a
+/// container or a batch system.
 pub fn memory() -> Option<f64> {
     let groups = read_to_string("/proc/self/cgroup").unwrap_or_default();
     let limits = limit_files(&groups).into_iter().filter_map(|file| read_to_string(file).ok());
@@ -97,7 +101,8 @@ fn least(machine: &str, limits: impl Iterator<Item = String>) -> Option<f64> {
     Some(limits.filter_map(|text| text.trim().parse().ok()).fold(all, f64::min))
 }
 
-/// Where the limits of control groups (`NUMBER:CONTROLLERS:PATH` each, version 2 without controllers) and of all groups around them are stored.
+/// Files with the limits of control groups and of all groups around them. A group is a line
+/// `NUMBER:CONTROLLERS:PATH`, in version 2 without controllers.
 fn limit_files(groups: &str) -> Vec<PathBuf> {
     let files = |line: &str| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
@@ -106,7 +111,7 @@ fn limit_files(groups: &str) -> Vec<PathBuf> {
             list if list.split(',').any(|name| name == "memory") => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
             _ => return None,
         };
-        // A container may see its own group as the root, and be told the path outside.
+        // A container may see its own group as the root, but get the path outside.
         let around = Path::new(path.trim_start_matches('/')).ancestors();
         Some(around.map(|group| Path::new(root).join(group).join(file)).collect::<Vec<_>>())
     };

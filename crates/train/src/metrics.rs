@@ -1,11 +1,13 @@
-//! How good predictions are, in two forms: `paper`, the mean of batch means that the published code reports, and `exact`, over the whole part.
+//! Metrics of predictions in two forms: `paper`, the mean of batch means that the published code
+//! reports, and `exact`, over the whole split.
 //!
-//! | targets | metric | paper form | exact form |
+//! | targets | metric | paper form: mean over batches of | exact form: over the whole split |
 //! |---|---|---|---|
-//! | real numbers | `mae` | mean over batches of the mean absolute error | mean absolute error |
-//! | one class | `accuracy` | mean over batches of the mean recall of the classes that occur in labels or predictions, in percent | mean recall of the classes that occur, in percent |
-//! | several yes/no labels | `roc_auc` | mean over batches in which it is defined | mean over the labels for which it is defined |
+//! | real numbers | `mae` | mean absolute error | mean absolute error |
+//! | one class | `accuracy` | mean recall of labelled or predicted classes | mean class recall |
+//! | several yes/no labels | `roc_auc` | area, where defined | mean over labels where defined |
 //!
+//! Recalls are in percent; the exact form counts the classes that occur among the labels.
 //! Missing labels count nowhere. A value that is not defined (no label, one class only) is NaN.
 
 use gt_graph::{MISSING_CLASS, TargetRows};
@@ -18,12 +20,12 @@ pub struct Forms {
     /// Mean of batch means.
     #[serde(with = "nan_as_null")]
     pub paper: f64,
-    /// Over everything.
+    /// Over the whole split.
     #[serde(with = "nan_as_null")]
     pub exact: f64,
 }
 
-/// JSON has no NaN.
+/// Writes NaN as null, because JSON has no NaN.
 mod nan_as_null {
     use serde::{Deserialize, Deserializer, Serializer};
 
@@ -80,7 +82,7 @@ pub struct Predicted<'a> {
 }
 
 impl<'a> Predicted<'a> {
-    /// Some of the rows.
+    /// A range of rows.
     pub fn rows(&self, range: std::ops::Range<usize>) -> Predicted<'a> {
         let labels = self.target.len().checked_div(self.outputs.len() / self.width.max(1)).unwrap_or(0);
         let of = range.start * labels..range.end * labels;
@@ -96,7 +98,7 @@ impl<'a> Predicted<'a> {
         self.every(0, 1)
     }
 
-    /// The same of every `step`-th number from the `first` on.
+    /// Prediction and label of every `step`-th number from the `first` on.
     fn every(&self, first: usize, step: usize) -> impl Iterator<Item = (f64, f64)> + '_ {
         let labels = self.target.floats().unwrap_or_default();
         let pairs = self.outputs.iter().zip(labels).skip(first).step_by(step);
@@ -112,7 +114,7 @@ impl<'a> Predicted<'a> {
     }
 }
 
-/// The first of the largest.
+/// Position of the largest value; of several, the first.
 pub(crate) fn largest(values: &[f32]) -> usize {
     values.iter().enumerate().fold(0, |best, (at, &value)| if value > values[best] { at } else { best })
 }
@@ -132,7 +134,8 @@ pub fn root_mean_squared_error(predicted: Predicted<'_>) -> f64 {
     mean(predicted.pairs().map(|(output, label)| (output - label).powi(2))).sqrt()
 }
 
-/// 1 − squared error / variance of the labels, of each column by itself; the mean over those in which labels differ.
+/// R²: 1 − squared error / variance of the labels per column, and the mean over the columns in
+/// which labels differ.
 pub fn r_squared(predicted: Predicted<'_>) -> f64 {
     let of_column = |at: usize| {
         let pairs = || predicted.every(at, predicted.width);
@@ -162,7 +165,8 @@ pub struct ClassCounts {
     pub right: usize,
 }
 
-/// Counts of each class. Of very many classes (numbers that were taken for some) a [`confusion`] would not fit into memory.
+/// Counts of each class. With very many classes (numbers taken for classes), a [`confusion`] matrix
+/// would not fit into memory.
 pub fn class_counts(predicted: Predicted<'_>) -> Vec<ClassCounts> {
     let mut counts = vec![ClassCounts::default(); predicted.width];
     predicted.classes().for_each(|(class, label)| {
@@ -180,7 +184,8 @@ pub fn plain_accuracy(counts: &[ClassCounts]) -> f64 {
     if all > 0 { 100.0 * (right as f64 / all as f64) } else { f64::NAN }
 }
 
-/// Mean recall of classes, in percent: of those that occur among the labels, or, as published, also of those that are only predicted (their recall is 0).
+/// Mean recall of classes, in percent. The exact form counts classes that occur among the labels.
+/// The published form also counts classes that are only predicted; their recall is 0.
 pub fn mean_recall(counts: &[ClassCounts], also_predicted: bool) -> f64 {
     let recalls = counts.iter().filter_map(|class| match class.labels {
         0 => (also_predicted && class.predicted > 0).then_some(0.0),
@@ -196,7 +201,8 @@ pub(crate) fn column(predicted: Predicted<'_>, column: usize) -> Vec<(f32, bool)
     all.filter(|(_, label)| **label != MISSING_CLASS).map(|(score, label)| (*score, *label > 0)).collect()
 }
 
-/// Area under the ROC curve: the chance that a positive scores above a negative, ties counting half. NaN without both.
+/// Area under the ROC curve: the probability that a positive scores above a negative; ties count
+/// half. NaN without positives or negatives.
 pub fn area_under_roc(mut scores: Vec<(f32, bool)>) -> f64 {
     scores.sort_by(|a, b| a.0.total_cmp(&b.0));
     let positives = scores.iter().filter(|(_, positive)| *positive).count() as f64;
@@ -211,7 +217,8 @@ pub fn area_under_roc(mut scores: Vec<(f32, bool)>) -> f64 {
     if positives > 0.0 && negatives > 0.0 { area / (positives * negatives) } else { f64::NAN }
 }
 
-/// Average precision: mean over the positives of the precision at their rank, tied scores being one rank. NaN without positives.
+/// Average precision: mean over the positives of the precision at their rank; tied scores share a
+/// rank. NaN without positives.
 pub fn average_precision(mut scores: Vec<(f32, bool)>) -> f64 {
     scores.sort_by(|a, b| b.0.total_cmp(&a.0));
     let (mut found, mut seen, mut sum) = (0.0, 0.0, 0.0);
@@ -229,7 +236,8 @@ fn over_labels(predicted: Predicted<'_>, score: impl Fn(Vec<(f32, bool)>) -> f64
     mean((0..predicted.width).map(|at| score(column(predicted, at))).filter(|value| !value.is_nan()))
 }
 
-/// A metric in both forms, and everything else that people ask for, by name; `batches` are the numbers of rows of consecutive batches, together all.
+/// The metric in both forms, and further metrics by name. `batches` are the numbers of rows of
+/// consecutive batches; they sum to all rows.
 pub fn scores(metric: Metric, predicted: Predicted<'_>, batches: &[usize]) -> (Forms, Vec<(&'static str, f64)>) {
     let mut first = 0;
     let parts = batches.iter().map(|&rows| {
@@ -270,7 +278,8 @@ fn over_batches(values: impl Iterator<Item = f64>) -> f64 {
     mean(values.filter(|value| !value.is_nan()))
 }
 
-/// Hits@10, 50 and 100 of links against the pairs that are none, as OGB defines them; left out where there are fewer such pairs.
+/// Hits@10, 50 and 100 of links against pairs without an edge, as OGB defines them; left out if
+/// there are fewer such pairs.
 pub fn link_hits(predicted: Predicted<'_>) -> Vec<(&'static str, f64)> {
     let scores = column(predicted, 0);
     let of = |wanted: bool| scores.iter().filter(|(_, joined)| *joined == wanted).map(|(score, _)| *score).collect();
@@ -279,7 +288,8 @@ pub fn link_hits(predicted: Predicted<'_>) -> Vec<(&'static str, f64)> {
     all.into_iter().filter(|(_, k)| apart.len() >= *k).map(|(name, k)| (name, hits_at(k, &joined, &apart))).collect()
 }
 
-/// Share of positives that score above the K-th best negative (Hits@K of link prediction); 1 with fewer than K negatives.
+/// Hits@K of link prediction: share of positives that score above the K-th best negative; 1 with
+/// fewer than K negatives.
 pub fn hits_at(k: usize, positives: &[f32], negatives: &[f32]) -> f64 {
     let mut sorted = negatives.to_vec();
     sorted.sort_by(|a, b| b.total_cmp(a));
@@ -302,7 +312,8 @@ mod tests {
         assert!((root_mean_squared_error(predicted) - (5.0f64 / 3.0).sqrt()).abs() < 1e-12);
         let spread = (13.0f64 / 3.0).powi(2) + (1.0f64 / 3.0).powi(2) + (14.0f64 / 3.0).powi(2);
         assert!((r_squared(predicted) - (1.0 - 5.0 / spread)).abs() < 1e-12);
-        // Each column by itself, however far apart they lie: 0 and 1; the third, in which labels do not differ, does not count.
+        // Columns count separately, whatever their scale: 0 and 1. The labels of the third do not
+        // differ, so it does not count.
         let two =
             Predicted { width: 3, ..floats(&[1.0, 100.0, 5.0, 1.0, 102.0, 5.0], &[0.0, 100.0, 7.0, 2.0, 102.0, 7.0]) };
         assert_eq!(r_squared(two), 0.5);
@@ -327,7 +338,8 @@ mod tests {
         assert!((mean_recall(&counts, false) - 100.0 * (2.0 / 3.0 + 1.0) / 2.0).abs() < 1e-9);
         assert!((mean_recall(&counts, true) - 100.0 * (2.0 / 3.0 + 1.0) / 3.0).abs() < 1e-9);
         assert_eq!(plain_accuracy(&counts), 75.0);
-        // Batches of rows 0..2 and 2..4: recalls 1; 0 of class 0, 1 of class 1, 0 of class 2, which is only predicted.
+        // Batches of rows 0..2 and 2..4. First batch: recall 1. Second: 0 of class 0, 1 of class 1,
+        // and 0 of class 2, which is only predicted.
         let (forms, others) = scores(Metric::Accuracy, predicted, &[2, 2]);
         assert!((forms.paper - 100.0 * (1.0 + 1.0 / 3.0) / 2.0).abs() < 1e-9);
         assert_eq!(forms.exact, mean_recall(&counts, false));

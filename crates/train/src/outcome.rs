@@ -1,4 +1,4 @@
-//! What a run reports: every epoch, and what it ended with.
+//! Results of a run: the record of every epoch, and the outcome.
 
 use gt_graph::Split;
 use gt_nn::backend::PassOutputs;
@@ -46,7 +46,7 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// For people.
+    /// A sentence for the user.
     pub fn sentence(self) -> &'static str {
         match self {
             Stop::MinLr => "Finished: the learning rate fell below its limit.",
@@ -72,7 +72,7 @@ pub struct Best {
     pub test: Option<Scores>,
 }
 
-/// What a run ended with.
+/// The outcome of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Why it ended.
@@ -89,11 +89,12 @@ pub struct Outcome {
     pub weights: String,
     /// The GPU that computed, or the CPU's instruction set.
     pub device: String,
-    /// What the last model, or that of the last whole epoch of an interrupted sitting, predicts for the split that is reported.
+    /// Predictions for the reported split, by the last model, or by that of the last whole epoch of
+    /// an interrupted sitting.
     pub(crate) predictions: Option<(Split, PassOutputs)>,
 }
 
-/// Hears what happens during a training.
+/// Receives the events of a training.
 pub trait Observer {
     /// An epoch begins, or resumes.
     fn begin(&mut self, _epoch: usize, _lr: f64) {}
@@ -101,9 +102,9 @@ pub trait Observer {
     fn batch(&mut self, _epoch: usize, _done: usize, _all: usize, _loss: f64) {}
     /// An epoch is done.
     fn epoch(&mut self, _record: &EpochRecord) {}
-    /// Something that a person should know.
+    /// A note for the user.
     fn note(&mut self, _text: &str) {}
 }
 
-/// Ignores everything.
+/// Ignores all events.
 impl Observer for () {}

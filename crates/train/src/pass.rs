@@ -1,5 +1,5 @@
-//! The passes of a run. Which graphs they take, in which order and with which signs, depends on the seed and the epoch
-//! alone, so that a run can continue from anywhere.
+//! The passes of a run. Which graphs a pass takes, in which order and with which signs, depends on
+//! the seed and the epoch alone. So a run can continue from any batch.
 
 use gt_data::RandomStream;
 use gt_graph::Split;

@@ -7,7 +7,10 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use gt_data::{Chunk, DataError, Expected, FileProblem, GraphReader, Labels, RecordWriter, Records, Rejected};
+use gt_data::{
+    Chunk, ChunkLimits, DataError, Expected, ExpectedEncoding, FileProblem, GraphReader, Labels, RecordWriter, Records,
+    Rejected,
+};
 use gt_graph::encoding::EncodingKind;
 use gt_graph::{GraphStore, Layout, Level};
 use gt_models::config::Encoding;
@@ -50,7 +53,8 @@ pub enum OnError {
 
 /// Every `of`-th chunk of a file, from number `index` on: the work of one job of a job array.
 ///
-/// The outputs of all shards, chunk by chunk in turn, are the output of the whole.
+/// Joined chunk by chunk, the outputs of all shards are the output of the whole file. Chunks for a
+/// GPU are larger, so all shards of a file need the same kind of device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     /// From 0.
@@ -79,6 +83,8 @@ pub struct QueryReport {
     pub unusable: usize,
     /// Number and reason of the first few of them.
     pub reasons: Vec<(usize, String)>,
+    /// Nodes whose Weisfeiler–Lehman role the model does not know. They share the last role that it knows.
+    pub roles_beyond: usize,
 }
 
 impl QueryReport {
@@ -95,12 +101,14 @@ impl QueryReport {
 
 /// How a file is read for a model.
 pub fn expected(model: &Model, labels: Labels) -> Expected<'_> {
-    let encoding = match model.config.model.encoding {
+    let kind = match model.config.model.encoding {
         Encoding::None => None,
         Encoding::Laplacian => Some(EncodingKind::Laplacian),
         Encoding::RandomWalk => Some(EncodingKind::RandomWalk),
         Encoding::Wl => Some(EncodingKind::WeisfeilerLehman),
     };
+    let width = model.config.model.encoding_size;
+    let encoding = kind.map(|kind| ExpectedEncoding { kind, width });
     let schema = match model.reads_edges() {
         true => Cow::Borrowed(&model.schema),
         false => Cow::Owned(model.schema.clone().with_any_edge_value()),
@@ -140,7 +148,12 @@ pub fn query(
     let mut writer = RecordWriter::create(out)?;
     let mut report = QueryReport::default();
     let mut usable = 0;
-    for (number, chunk) in GraphReader::open(data, &expected(model, Labels::Ignore))?.enumerate() {
+    let limits = match query {
+        Query::Predictions(device) if device.is_gpu() => ChunkLimits::GPU,
+        _ => ChunkLimits::default(),
+    };
+    let chunks = GraphReader::open_with(data, &expected(model, Labels::Ignore), limits)?;
+    for (number, chunk) in chunks.enumerate() {
         let chunk = chunk?;
         if !shard.takes(number) {
             continue;
@@ -156,6 +169,7 @@ pub fn query(
         }
         usable += answer.store.len();
         report.graphs += answer.graphs();
+        report.roles_beyond += answer.roles_beyond;
         writer.write(&answer.records(model, query)?)?;
     }
     // A shard cannot know that the others have no usable graph either.
@@ -178,6 +192,8 @@ struct Answer {
     /// Graphs of the chunk whose result is infinite or NaN.
     not_finite: BTreeSet<usize>,
     values: Predictions,
+    /// Nodes whose role the model does not know.
+    roles_beyond: usize,
 }
 
 /// A row of the output: the graph it belongs to, counted in the chunk, and its position within the graph, if that is known.
@@ -201,7 +217,8 @@ impl Answer {
         let finite = |stored: usize| values.are_finite(store.row_range(values.level, stored));
         let not_finite = results.iter().enumerate().filter(|(_, result)| result.as_ref().is_ok_and(|at| !finite(*at)));
         let not_finite = not_finite.map(|(graph, _)| graph).collect();
-        Ok(Self { first, store, results, not_finite, values })
+        let roles_beyond = store.roles_beyond(model.network().node.roles);
+        Ok(Self { first, store, results, not_finite, values, roles_beyond })
     }
 
     /// An answer for no graph, which has the columns all the same.

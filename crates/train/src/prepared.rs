@@ -90,7 +90,7 @@ impl Prepared {
             }
             TaskName::Links => {
                 schema.target = None;
-                let (links, graphs) = Links::new(&dataset, config)?;
+                let (links, graphs) = Links::new(dataset, config)?;
                 (graphs, Splits::new(Level::Graph), Some(links))
             }
         };
@@ -183,8 +183,7 @@ impl Prepared {
 
     /// Nodes whose Weisfeiler–Lehman role lies beyond the model's vocabulary, and so shares the last one.
     pub fn roles_beyond(&self) -> usize {
-        let roles = self.graphs.encodings().weisfeiler_lehman.as_deref().unwrap_or_default();
-        self.network.node.roles.map_or(0, |size| roles.iter().filter(|&&role| role as usize >= size).count())
+        self.graphs.roles_beyond(self.network.node.roles)
     }
 
     /// Rows of the targets that belong to a split.

@@ -7,37 +7,39 @@ use serde_json::Value;
 
 use crate::error::{Result, TrainError};
 
-/// Where the data lies, how often the run is saved, and what a person changes to get it past an obstacle. Everything else would make it another run.
+/// Keys that may change: the location of the data, how often the run is saved, and settings that
+/// help a run past an obstacle. Any other change would make it another run.
 const FREE: [&str; 5] =
     ["data.file", "optimizer.clip", "train.checkpoint_seconds", "train.hours", "train.skip_bad_steps"];
 
-/// Compares the model of a checkpoint with that of the run which resumes from it. Returns a message for every key that was changed and may be.
+/// Compares the model of a checkpoint with that of the run that resumes from it. Returns a message
+/// for every changed key that may change.
 ///
 /// # Errors
-/// If another key was changed, or the data is another.
+/// If another key was changed, or the data differs.
 pub(crate) fn compare(run: &Path, before: &Model, now: &Model, same_data: bool) -> Result<Vec<String>> {
     let (free, bound): (Vec<_>, Vec<_>) =
         changes(&before.config, &now.config).into_iter().partition(|(key, _)| FREE.contains(&key.as_str()));
     let sentences = |changes: Vec<(String, String)>| changes.into_iter().map(|(_, sentence)| sentence);
-    // Other data may be what changes a key (`links.directed`), and another key what changes shape or scaling.
+    // Other data may change a key (`links.directed`), and another key may change shape or scaling.
     let same_use = (&before.schema, &before.scaling) == (&now.schema, &now.scaling);
     if !same_data || bound.is_empty() && !same_use {
         let file = &now.config.data.file;
         let text = format!(
             "the data it began with was another: graphs, features, targets, split or encodings in `{file}` have changed; \
-             put them back, or start another run elsewhere"
+             restore them, or start a new run with another --out"
         );
         return Err(TrainError::run(run, text));
     }
     if !bound.is_empty() {
         let all: Vec<String> = sentences(bound).collect();
-        let text = format!("{}; put that back, or start another run elsewhere", all.join("; "));
+        let text = format!("{}; undo the change, or start a new run with another --out", all.join("; "));
         return Err(TrainError::run(&run.join("config.toml"), text));
     }
     Ok(sentences(free).collect())
 }
 
-/// Keys that differ, each with a sentence.
+/// Keys that differ, each with a message.
 fn changes(before: &Config, now: &Config) -> Vec<(String, String)> {
     let tables = [before, now].map(|config| serde_json::to_value(config).expect("a configuration is plain data"));
     let keys = |section: &Value| section.as_object().map(|o| o.keys().cloned().collect()).unwrap_or_default();

@@ -19,12 +19,12 @@ pub struct RunDirectory {
     path: PathBuf,
     /// The outermost folder that was not there before.
     made: Option<PathBuf>,
-    /// Held as long as we live; the operating system lets go of it however we end.
+    /// Locked while this process lives; the operating system releases the lock at any kind of exit.
     _lock: File,
 }
 
 impl RunDirectory {
-    /// Makes the directory, or takes one that is there, and keeps others out.
+    /// Creates or opens the directory, and locks it against other processes.
     ///
     /// # Errors
     /// If it cannot be made or another process is writing to it.
@@ -49,7 +49,7 @@ impl RunDirectory {
         }
     }
 
-    /// Takes the directory of a run that has begun, and keeps others out.
+    /// Opens the directory of a run that has begun, and locks it against other processes.
     ///
     /// # Errors
     /// If no run has begun there, or another process is writing to it.
@@ -60,7 +60,7 @@ impl RunDirectory {
         Self::open(path)
     }
 
-    /// Removes what a process that was killed left half-written; nobody else writes here now.
+    /// Removes half-written files of a killed process; no other process writes here now.
     fn remove_partial_files(&self) {
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
             let name = entry.file_name();
@@ -99,8 +99,8 @@ impl RunDirectory {
         Ok(write_bytes(&self.path.join(name), bytes)?)
     }
 
-    /// Removes everything that the run does not need in order to go on: the files of a finished run, and all checkpoints but the newest whole one.
-    /// What is left is small enough to carry to another machine.
+    /// Removes all files that resuming does not need: the files of a finished run, and all
+    /// checkpoints but the newest whole one. The rest is small enough to carry to another machine.
     ///
     /// # Errors
     /// If no checkpoint is whole, or something cannot be removed.
@@ -167,7 +167,7 @@ impl Drop for RunDirectory {
         let Some(made) = self.made.as_ref().filter(|_| !self.has_begun()) else { return };
         let folders = self.path.ancestors().take_while(|folder| folder.starts_with(made));
         let _ = fs::remove_file(self.path.join(".lock"));
-        // Up to the first that somebody else uses meanwhile.
+        // Up to the first folder that is in use meanwhile.
         let _ = folders.map(fs::remove_dir).find(|removed| removed.is_err());
     }
 }

@@ -1,12 +1,14 @@
-//! How the learning rate moves from epoch to epoch.
+//! Schedules of the learning rate over epochs.
 //!
-//! Plateau: as PyTorch's `ReduceLROnPlateau` with its defaults, which the published code uses: a validation loss counts as better if it is below best·(1 − 1e-4); after
-//! more than `patience` epochs without a better one the rate falls by `factor` (unless the change would be below 1e-8), and the count begins anew.
+//! Plateau follows PyTorch's `ReduceLROnPlateau` with its defaults, which the published code uses.
+//! A validation loss counts as better if it is below best·(1 − 1e-4). After more than `patience`
+//! epochs without a better loss the rate falls by `factor`, unless the change would be below 1e-8,
+//! and the count starts again.
 
 use gt_models::config::{Schedule, ScheduleConfig};
 use serde::{Deserialize, Serialize};
 
-/// Where a schedule stands.
+/// State of a schedule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScheduleState {
     /// The rate before warm-up.
@@ -39,7 +41,8 @@ impl ScheduleState {
         if epoch < config.warmup { base * (epoch + 1) as f64 / (config.warmup + 1) as f64 } else { base }
     }
 
-    /// Takes the validation loss of an epoch. Returns whether training should end because the rate has become too small.
+    /// Records the validation loss of an epoch. Returns whether training should end because the
+    /// rate is too small.
     pub fn finish_epoch(&mut self, config: &ScheduleConfig, loss: f64) -> bool {
         if config.name != Schedule::Plateau {
             return false;

@@ -1,7 +1,8 @@
-//! Scalars for TensorBoard: an event file beside `metrics.jsonl`, with one event per epoch.
+//! Scalars for TensorBoard: an event file next to `metrics.jsonl`, with one event per epoch.
 //!
-//! The file is a sequence of records: the length of the data (`u64`, little-endian), its masked CRC-32C, the data, and the masked CRC-32C of that. The data is
-//! an `Event` of `tensorflow/core/util/event.proto` in the protobuf wire format, of which these fields are used:
+//! The file is a sequence of records. A record is the length of the data (`u64`, little-endian),
+//! the masked CRC-32C of the length, the data, and the masked CRC-32C of the data. The data is an
+//! `Event` of `tensorflow/core/util/event.proto` in the protobuf wire format, with these fields:
 //!
 //! | message | field | number | type |
 //! |---|---|---|---|
@@ -25,7 +26,7 @@ use crate::metrics::Metric;
 use crate::outcome::EpochRecord;
 
 const PREFIX: &str = "events.out.tfevents.";
-/// Tells our files from those that somebody else's program may have put there.
+/// Distinguishes our files from those of other programs.
 const SUFFIX: &str = ".gt";
 
 /// The event file of a run.
@@ -36,9 +37,11 @@ pub(crate) struct EventFile {
 }
 
 impl EventFile {
-    /// The file in a run's directory that holds these epochs and no others: the one that is there, or a new one in its place.
+    /// The file in a run's directory that holds exactly these epochs: the existing file, or a new
+    /// one that replaces it.
     ///
-    /// A new one has a new name, the time as TensorBoard expects, so that a TensorBoard that is looking on notices.
+    /// A new file has a new name, which contains the time as TensorBoard expects, so that a running
+    /// TensorBoard notices.
     pub(crate) fn open(run: &Path, metric: Metric, history: &[EpochRecord]) -> Result<Self> {
         let epochs: Vec<u8> = history.iter().flat_map(|epoch| record(&scalars(epoch, metric))).collect();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -85,7 +88,7 @@ fn version(time: f64) -> Vec<u8> {
     event.0
 }
 
-/// Loss and metric as the progress shows them, in the paper's form; what is not defined is left out.
+/// Loss and metric as in the progress line, in the paper's form; undefined values are left out.
 fn scalars(epoch: &EpochRecord, metric: Metric) -> Vec<u8> {
     let mut summary = Message::default();
     let mut add = |tag: &str, number: f64| {

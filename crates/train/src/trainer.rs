@@ -1,9 +1,10 @@
-//! The training loop: the published protocol, and what people expect in addition.
+//! The training loop: the published protocol, with checkpoints, interrupts and further limits.
 //!
-//! An epoch takes batches in an order drawn from the seed, a step each, then validation and test. The learning rate follows
-//! the schedule, which looks at the validation loss. Training ends when the rate has become too small, at the epoch or time
-//! limit, or at an interrupt. Everything random derives from the seed and the step's number, so a run that resumes from a
-//! checkpoint ends with the same bytes as one that was never stopped.
+//! An epoch takes batches in an order drawn from the seed, one step each, then validates and tests.
+//! The learning rate follows the schedule, which depends on the validation loss. Training ends when
+//! the rate is too small, at the epoch or time limit, or at an interrupt. Everything random derives
+//! from the seed and the step's number. So a run that resumes from a checkpoint ends with the same
+//! bytes as an uninterrupted run.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -44,7 +45,7 @@ struct State {
     /// Seconds of the epoch begun.
     epoch_seconds: f64,
     stop: Option<Stop>,
-    /// What the data was.
+    /// The data of the run.
     data: String,
     /// Instruction set or GPU of the last sitting.
     device: String,
@@ -55,11 +56,11 @@ pub struct Trainer<'a> {
     data: &'a Prepared,
     config: &'a Config,
     run: &'a RunDirectory,
-    /// The model's file without its weights, which the backend has.
+    /// The model with the best weights so far; before the first epoch, with the initial weights of
+    /// the run. The backend has the current weights.
     model: Model,
     backend: Box<dyn Backend + 'a>,
     state: State,
-    best: Option<Weights>,
     /// Outputs of the epoch that has begun.
     outputs: PassOutputs,
     /// `metrics.jsonl`, of which a resumed run keeps what the checkpoint knows.
@@ -75,7 +76,8 @@ impl<'a> Trainer<'a> {
     /// Starts a run from its seed, or resumes it from the newest checkpoint in its directory.
     ///
     /// # Errors
-    /// If the run began with another configuration or other data, or no checkpoint is whole though there were some.
+    /// If the run began with another configuration or other data, or if there are checkpoints but
+    /// none is whole.
     pub fn new(
         data: &'a Prepared,
         config: &'a Config,
@@ -102,7 +104,6 @@ impl<'a> Trainer<'a> {
             model: data.model(config, backend.weights()?),
             backend,
             state,
-            best: None,
             outputs: PassOutputs::default(),
             metrics: String::new(),
             predictions: None,
@@ -119,7 +120,7 @@ impl<'a> Trainer<'a> {
                 observer.note(&format!("resuming after {epoch} epochs and {batch} batches"));
             }
             None if run.path().join("model.safetensors").exists() => {
-                let text = "the checkpoints of the model next to it are gone; start another run elsewhere";
+                let text = "the checkpoints of the model next to it are gone; start a new run with another --out";
                 return Err(TrainError::run(&run.checkpoints(), text));
             }
             None if run.has_begun() => observer.note("no checkpoint had been completed; starting from the beginning"),
@@ -151,7 +152,7 @@ impl<'a> Trainer<'a> {
         let best = file("best.safetensors")?;
         if !best.is_empty() {
             let best = Model::from_bytes(best).map_err(|e| damaged("best.safetensors", e.to_string()))?;
-            self.best = Some(best.weights);
+            self.model.weights = best.weights;
         }
         self.outputs = outputs_from_bytes(self.data.target().kind, file("collected.bin")?)
             .ok_or_else(|| damaged("collected.bin", "it is damaged".into()))?;
@@ -163,8 +164,15 @@ impl<'a> Trainer<'a> {
 
     /// The bytes of a model file with these weights.
     fn pack(&mut self, weights: Weights) -> Vec<u8> {
-        self.model.weights = weights;
-        self.model.to_bytes()
+        let best = std::mem::replace(&mut self.model.weights, weights);
+        let bytes = self.model.to_bytes();
+        self.model.weights = best;
+        bytes
+    }
+
+    /// The bytes of the best model's file; none before the first epoch.
+    fn pack_best(&self) -> Vec<u8> {
+        if self.state.best.is_some() { self.model.to_bytes() } else { Vec::new() }
     }
 
     /// Number of parameters of the network.
@@ -172,10 +180,11 @@ impl<'a> Trainer<'a> {
         self.model.weights.parameters().count()
     }
 
-    /// Trains until something says stop, `interrupt` included, and writes the run's model files.
+    /// Trains until a stop condition or `interrupt`, and writes the run's model files.
     ///
     /// # Errors
-    /// If a loss or gradient is not finite, a GPU stops working, or a file cannot be written. The checkpoints before are intact.
+    /// If a loss or gradient is not finite, a GPU stops working, or a file cannot be written.
+    /// Earlier checkpoints stay intact.
     pub fn run(mut self, interrupt: &AtomicBool, observer: &mut dyn Observer) -> Result<Outcome> {
         let now = self.backend.name().to_owned();
         let before = std::mem::replace(&mut self.state.device, now.clone());
@@ -185,7 +194,7 @@ impl<'a> Trainer<'a> {
         }
         match self.advance(interrupt, observer) {
             Err(TrainError::Device(cause @ CudaError::Lost(_))) => {
-                // What was handed to the writer is whole, whatever became of the GPU.
+                // Checkpoints handed to the writer are whole, even if the GPU failed.
                 self.writer.finish()?;
                 Err(TrainError::Lost { cause, epoch: self.state.epoch + 1, checkpoint: self.last_checkpoint() })
             }
@@ -193,7 +202,7 @@ impl<'a> Trainer<'a> {
         }
     }
 
-    /// Epochs until something says stop, and what came of them.
+    /// Runs epochs until a stop condition, and returns the outcome.
     fn advance(&mut self, interrupt: &AtomicBool, observer: &mut dyn Observer) -> Result<Outcome> {
         let mut stop = self.state.stop;
         while stop.is_none() {
@@ -240,7 +249,7 @@ impl<'a> Trainer<'a> {
             match event {
                 PassEvent::Batch { number, loss } => observer.batch(epoch, number + 1, batches, loss),
                 PassEvent::Skipped(BadStep { batch, what }) => observer.note(&format!(
-                    "epoch {epoch}, batch {}: the {what} is not finite (graphs {}); the step is left out",
+                    "epoch {epoch}, batch {}: the {what} is not finite (graphs {}); the step is skipped",
                     batch + 1,
                     shortened(order.batch(batch))
                 )),
@@ -271,7 +280,8 @@ impl<'a> Trainer<'a> {
         (self.checkpoint > 0).then(|| checkpoint::place(&self.run.checkpoints(), self.checkpoint))
     }
 
-    /// Whether there is a reason to stop now: the user says so, or nothing can be saved any more, which the next attempt reports.
+    /// Whether to stop now: the user interrupted, or a checkpoint could not be saved, which the
+    /// next attempt reports.
     fn is_stopped(&self, interrupt: &AtomicBool) -> bool {
         interrupt.load(Ordering::Relaxed) || self.writer.has_failed()
     }
@@ -303,7 +313,7 @@ impl<'a> Trainer<'a> {
         if loss.is_finite() && self.state.best.as_ref().is_none_or(|best| loss < best.val.loss.paper) {
             self.state.best =
                 Some(Best { epoch: self.state.epoch + 1, train: None, val: val.clone(), test: test.clone() });
-            self.best = Some(self.backend.weights()?);
+            self.model.weights = self.backend.weights()?;
         }
         let spent = start.elapsed().as_secs_f64();
         self.state.epoch += 1;
@@ -386,19 +396,13 @@ impl<'a> Trainer<'a> {
         self.writer.write(self.checkpoint, files)
     }
 
-    /// The bytes of the best model's file; none before the first epoch.
-    fn pack_best(&mut self) -> Vec<u8> {
-        self.best.clone().map_or_else(Vec::new, |weights| self.pack(weights))
-    }
-
     /// Writes the model files and scores the last model on all splits.
     fn outcome(&mut self, stop: Stop) -> Result<Outcome> {
         let weights = self.backend.weights()?;
         let model = self.pack(weights);
         self.run.write("model.safetensors", &model)?;
-        if self.best.is_some() {
-            let best = self.pack_best();
-            self.run.write("best.safetensors", &best)?;
+        if self.state.best.is_some() {
+            self.run.write("best.safetensors", &self.pack_best())?;
         }
         let mut last = Vec::new();
         let mut best = self.state.best.clone();
@@ -409,10 +413,8 @@ impl<'a> Trainer<'a> {
                 }
             }
             if let Some(best) = &mut best {
-                if best.epoch != self.state.epoch
-                    && let Some(weights) = &self.best
-                {
-                    self.backend.load(weights, None)?;
+                if best.epoch != self.state.epoch {
+                    self.backend.load(&self.model.weights, None)?;
                 }
                 best.train = Some(self.evaluate(Split::Train)?);
             }

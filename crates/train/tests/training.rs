@@ -229,7 +229,7 @@ fn leaves_out_or_stops(poison: f32, dataset: &Dataset) {
     let whole = tempfile::tempdir().unwrap();
     let (outcome, notes, epochs) = sit(dataset, &skipping, whole.path(), 0);
     assert_eq!((outcome.stop, notes.len()), (Stop::Epochs, 4), "{poison}: {notes:?}");
-    assert!(notes.iter().all(|note| note.ends_with("; the step is left out")), "{notes:?}");
+    assert!(notes.iter().all(|note| note.ends_with("; the step is skipped")), "{notes:?}");
     assert!(epochs.iter().all(|epoch| epoch.train.loss.exact.is_finite() && epoch.val.loss.exact.is_finite()));
 
     let folder = tempfile::tempdir().unwrap();
@@ -267,7 +267,7 @@ fn parameters_that_are_not_finite_are_never_saved() {
     let data = prepare(&dataset, &config);
     let folder = tempfile::tempdir().unwrap();
     let run = RunDirectory::open(folder.path()).unwrap();
-    // The one step of the first epoch ruins everything; an interruption then asks for a checkpoint.
+    // The one step of the first epoch ruins everything; an interruption then requests a checkpoint.
     let flag = AtomicBool::new(false);
     let mut observer = Interrupter { flag: &flag, after: 1, notes: vec![], epochs: vec![] };
     let trainer = Trainer::new(&data, &config, &run, cpu(&data, &config), &mut observer).unwrap();

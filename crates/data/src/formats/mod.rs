@@ -58,16 +58,21 @@ pub fn files_of(path: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// How large the chunks are in which a file is read.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+/// The size of the chunks in which a file is read. The default suits a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkLimits {
     /// Most graphs.
-    pub(crate) graphs: usize,
-    /// Nodes and edges, roughly; a single graph may have more.
-    pub(crate) content: usize,
+    pub graphs: usize,
+    /// Most nodes and edges, roughly. A single graph may have more.
+    pub content: usize,
 }
 
-impl Default for Limits {
+impl ChunkLimits {
+    /// Chunks for a GPU, which sets up its work anew for each of them.
+    pub const GPU: Self = Self { graphs: 1 << 15, content: 1 << 22 };
+}
+
+impl Default for ChunkLimits {
     fn default() -> Self {
         Self { graphs: 1024, content: 1 << 20 }
     }
@@ -82,7 +87,7 @@ pub(crate) enum Decoder {
 
 impl Decoder {
     /// Opens a file, for what is expected or for everything in it.
-    pub(crate) fn open(path: &Path, expected: Option<&Expected<'_>>, limits: Limits) -> Result<Self> {
+    pub(crate) fn open(path: &Path, expected: Option<&Expected<'_>>, limits: ChunkLimits) -> Result<Self> {
         Ok(match Format::of(path)? {
             Format::Parquet => Self::Parquet(parquet::Decoder::open(path, expected, limits)?),
             Format::JsonLines => Self::JsonLines(Box::new(jsonl::Decoder::open(path, expected, limits)?)),
@@ -98,7 +103,7 @@ impl Decoder {
         paths: &TablePaths,
         mapping: &TableMapping,
         expected: Option<&Expected<'_>>,
-        limits: Limits,
+        limits: ChunkLimits,
     ) -> Result<Self> {
         Ok(Self::Tables(Box::new(tables::Decoder::open(paths, mapping, expected, limits)?)))
     }
@@ -141,7 +146,7 @@ impl Decoder {
 
 /// Writes a data set, in the format that the path says. The file is complete or not there.
 ///
-/// Returns a sentence for each carried column that the format cannot hold and leaves out.
+/// Returns a message for each carried column that the format cannot hold and leaves out.
 ///
 /// # Errors
 /// If the file cannot be written.

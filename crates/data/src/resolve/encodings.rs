@@ -5,6 +5,7 @@
 use gt_graph::Level;
 use gt_graph::encoding::{Coordinates, EncodingKind, Encodings};
 
+use super::Wanted;
 use crate::raw::{RawColumn, RawGraphs};
 use crate::reason::{Problem, Reason};
 
@@ -21,21 +22,22 @@ struct Rows {
     /// Whether the file has it.
     stored: bool,
     roles: bool,
-    /// Values per node, known from the first graph with nodes on.
+    /// Values per node: those that the model reads, or those of the first graph with nodes.
     width: Option<usize>,
-    /// Whether a graph with this width was kept.
+    /// Whether the width is the model's, or a graph with this width was kept.
     settled: bool,
     coordinates: Vec<f32>,
     indices: Vec<u32>,
 }
 
 impl EncodingRows {
-    /// Reads the encoding that is expected, if any; or all, where nothing is expected.
-    pub(super) fn new(expected: Option<Option<EncodingKind>>) -> Self {
-        Self(KINDS.map(|kind| Rows {
-            read: expected.is_none_or(|expected| expected == Some(kind)),
-            roles: kind == EncodingKind::WeisfeilerLehman,
-            ..Rows::default()
+    /// Reads the encodings that are wanted. An expected encoding has the width that the model reads.
+    pub(super) fn new(wanted: Wanted) -> Self {
+        let width = wanted.encoding.flatten().map(|only| only.width);
+        Self(KINDS.map(|kind| {
+            let (read, roles) = (wanted.has_encoding(kind), kind == EncodingKind::WeisfeilerLehman);
+            let width = if roles { Some(1) } else { width };
+            Rows { read, roles, width, settled: width.is_some(), ..Rows::default() }
         }))
     }
 
@@ -93,7 +95,7 @@ impl EncodingRows {
 impl Rows {
     fn read(&mut self, column: &RawColumn, graph: usize, nodes: usize) -> Result<(), Reason> {
         let first = column.width(graph).unwrap_or(0);
-        let width = if self.roles { 1 } else { self.width.unwrap_or(first) };
+        let width = self.width.unwrap_or(first);
         let block = column.block(Level::Node, graph, nodes, width)?;
         if nodes > 0 {
             self.width = Some(width);

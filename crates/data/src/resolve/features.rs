@@ -1,8 +1,9 @@
 //! Features on nodes, or on edges.
 
 use std::ops::Range;
+use std::slice::from_ref;
 
-use gt_graph::{FeatureRows, FeatureSchema, GraphStore, Level, Ragged};
+use gt_graph::{FeatureRows, FeatureSchema, GraphStore, Level, Ragged, Vocabulary};
 
 use super::column_match::{Arrangement, ColumnMatch, Place};
 use crate::error::FileProblem;
@@ -32,6 +33,8 @@ struct Rows {
     continuous: Vec<f32>,
     offsets: Vec<usize>,
     indices: Vec<u32>,
+    /// Each list of numbers that is read, with the number of values in its rows and where they lie.
+    blocks: Vec<(usize, usize, Range<usize>)>,
 }
 
 impl Features {
@@ -145,16 +148,15 @@ impl Features {
         {
             return Err(Reason::column(&columns[column].name, Problem::Unknown).into());
         }
-        let mut blocks = Vec::with_capacity(arrangement.lists.len());
         for &(column, width) in &arrangement.lists {
             let values = raw.column(column);
             if rows > 0 && !values.is_present(graph) {
                 return Err(Reason::column(&values.name, Problem::Missing).into());
             }
-            blocks.push((column, width, values.block(*level, graph, rows, width)?));
+            out.blocks.push((column, width, values.block(*level, graph, rows, width)?));
         }
         let names = schema.categorical.iter().map(|vocabulary| vocabulary.name.as_str());
-        gather(raw, &blocks, &arrangement.categorical, &mut out.categorical, |column, range, out| {
+        gather(raw, &out.blocks, &arrangement.categorical, &mut out.categorical, |column, range, out| {
             column.append_indices(range, out, |value| Problem::NotACategory { value, inferred: false })
         })
         .map_err(|(row, at, problem)| {
@@ -167,25 +169,24 @@ impl Features {
                 problem => Reason::cell(*level, row, name, problem).into(),
             }
         })?;
-        gather(raw, &blocks, &arrangement.continuous, &mut out.continuous, |column, range, out| {
+        gather(raw, &out.blocks, &arrangement.continuous, &mut out.continuous, |column, range, out| {
             column.append_reals(range, out)
         })
         .map_err(|(row, at, problem)| Reason::cell(*level, row, &schema.continuous[at], problem))?;
-        let sizes: Vec<usize> = schema.categorical.iter().map(|vocabulary| vocabulary.size).collect();
-        if let Some((at, value)) = first_beyond(&out.categorical, &sizes) {
-            let problem = Problem::BeyondVocabulary { value, size: sizes[at % sizes.len()] };
-            let name = &schema.categorical[at % sizes.len()].name;
-            return Err(Reason::cell(*level, at / sizes.len(), name, problem).into());
+        if let Some((at, value)) = first_beyond(&out.categorical, &schema.categorical) {
+            let (row, column) = (at / schema.categorical.len(), &schema.categorical[at % schema.categorical.len()]);
+            let problem = Problem::BeyondVocabulary { value, size: column.size };
+            return Err(Reason::cell(*level, row, &column.name, problem).into());
         }
         if let (Some(column), Some(words)) = (arrangement.words, &schema.multi_hot) {
-            out.read_words(raw.column(column), *level, graph, rows, words.size)?;
+            out.read_words(raw.column(column), *level, graph, rows, words)?;
         }
         Ok(())
     }
 
     /// The rows read last.
     pub(super) fn rows(&self, multi_hot: bool) -> FeatureRows<'_> {
-        let Rows { categorical, continuous, offsets, indices } = &self.rows;
+        let Rows { categorical, continuous, offsets, indices, .. } = &self.rows;
         FeatureRows { categorical, continuous, multi_hot: multi_hot.then_some(Ragged { offsets, indices }) }
     }
 }
@@ -226,16 +227,14 @@ fn check_no_rows(raw: &RawFeatures, graph: usize) -> Result<(), Reason> {
 }
 
 /// The first value beyond its vocabulary: its position and itself. A size of 0 holds any value.
-fn first_beyond(values: &[u32], sizes: &[usize]) -> Option<(usize, usize)> {
-    if sizes.iter().all(|&size| size == 0) {
+fn first_beyond(values: &[u32], columns: &[Vocabulary]) -> Option<(usize, usize)> {
+    let limit = |column: &Vocabulary| if column.size == 0 { usize::MAX } else { column.size };
+    // Almost always every value is below the smallest size, and a maximum is found faster than a position.
+    let (smallest, most) = (columns.iter().map(limit).min()?, values.iter().copied().max()?);
+    if (most as usize) < smallest {
         return None;
     }
-    if let [size] = sizes
-        && values.iter().copied().max().is_none_or(|most| (most as usize) < *size)
-    {
-        return None;
-    }
-    let limits = sizes.iter().cycle().map(|&size| if size == 0 { usize::MAX } else { size });
+    let limits = columns.iter().map(limit).cycle();
     let found = values.iter().zip(limits).position(|(&value, limit)| value as usize >= limit);
     found.map(|at| (at, values[at] as usize))
 }
@@ -278,6 +277,7 @@ impl Rows {
     fn clear(&mut self) {
         self.categorical.clear();
         self.continuous.clear();
+        self.blocks.clear();
         self.indices.clear();
         self.offsets.clear();
         self.offsets.push(0);
@@ -289,7 +289,7 @@ impl Rows {
         level: Level,
         graph: usize,
         rows: usize,
-        size: usize,
+        words: &Vocabulary,
     ) -> Result<(), Reason> {
         if rows > 0 && !column.is_present(graph) {
             return Err(Reason::column(&column.name, Problem::Missing));
@@ -307,8 +307,8 @@ impl Rows {
                     .append_indices(range, &mut self.indices, Problem::NotAnIndex)
                     .map_err(|(_, problem)| Reason::cell(level, row, &column.name, problem))?;
             }
-            if let Some((_, value)) = first_beyond(&self.indices[before..], &[size]) {
-                let problem = Problem::BeyondVocabulary { value, size };
+            if let Some((_, value)) = first_beyond(&self.indices[before..], from_ref(words)) {
+                let problem = Problem::BeyondVocabulary { value, size: words.size };
                 return Err(Reason::cell(level, row, &column.name, problem));
             }
             self.offsets.push(self.indices.len());

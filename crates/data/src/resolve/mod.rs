@@ -20,6 +20,7 @@ use self::encodings::EncodingRows;
 use self::features::Features;
 use self::split::SplitRows;
 use self::targets::Targets;
+use crate::columns as c;
 use crate::dataset::Splits;
 use crate::error::FileProblem;
 use crate::raw::RawGraphs;
@@ -31,18 +32,67 @@ pub struct Expected<'a> {
     /// Columns of the model. A vocabulary of size 0 takes any value.
     pub schema: Cow<'a, Schema>,
     /// The encoding that the model reads, which a file may store.
-    pub encoding: Option<EncodingKind>,
+    pub encoding: Option<ExpectedEncoding>,
     /// Whether targets and split matter.
     pub labels: Labels,
+}
+
+/// The encoding that a model reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExpectedEncoding {
+    /// Which one.
+    pub kind: EncodingKind,
+    /// Values per node: eigenvectors or steps. Roles have one value.
+    pub width: usize,
 }
 
 /// Whether targets and split are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Labels {
-    /// Targets and split are read and checked.
+    /// The split is read and checked, and so are targets where the schema has some.
     Read,
-    /// Whatever stands for targets and split is not looked at.
+    /// Targets and split are neither read nor checked.
     Ignore,
+}
+
+/// Which columns of a file are read.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) targets: bool,
+    pub(crate) split: bool,
+    /// Columns that are carried along.
+    pub(crate) extras: bool,
+    /// The only encoding; all, if nothing is expected.
+    encoding: Option<Option<ExpectedEncoding>>,
+}
+
+impl Wanted {
+    pub(crate) fn new(expected: Option<&Expected<'_>>) -> Self {
+        let labels = expected.is_none_or(|expected| expected.labels == Labels::Read);
+        Self {
+            targets: labels && expected.is_none_or(|expected| expected.schema.target.is_some()),
+            split: labels,
+            extras: expected.is_none(),
+            encoding: expected.map(|expected| expected.encoding),
+        }
+    }
+
+    /// Whether an encoding is read.
+    fn has_encoding(self, kind: EncodingKind) -> bool {
+        self.encoding.is_none_or(|only| only.is_some_and(|only| only.kind == kind))
+    }
+
+    /// Whether a column or key of the native format is read, or would be carried along.
+    pub(crate) fn has_column(self, name: &str) -> bool {
+        match name {
+            c::Y => self.targets,
+            c::SPLIT | c::NODE_SPLIT | c::EDGE_SPLIT => self.split,
+            c::LAP_PE => self.has_encoding(EncodingKind::Laplacian),
+            c::RW_PE => self.has_encoding(EncodingKind::RandomWalk),
+            c::WL_PE => self.has_encoding(EncodingKind::WeisfeilerLehman),
+            _ => self.extras || name == c::SCHEMA || c::NATIVE.contains(&name),
+        }
+    }
 }
 
 /// A graph that cannot be used.
@@ -85,16 +135,16 @@ pub(crate) struct Resolved {
 impl Resolver {
     /// Judges columns against what is expected, or finds the schema out.
     pub(crate) fn new(expected: Option<&Expected<'_>>, room: (usize, usize)) -> Self {
-        let labels = expected.map_or(Labels::Read, |expected| expected.labels);
+        let wanted = Wanted::new(expected);
         Self {
             model: expected.map(|expected| expected.schema.clone().into_owned()),
             room,
             store: GraphStore::new(Layout::default()),
             edges: Edges::default(),
             features: [Level::Node, Level::Edge].map(Features::new),
-            targets: Targets::new(labels),
-            splits: SplitRows::new(labels),
-            encodings: EncodingRows::new(expected.map(|expected| expected.encoding)),
+            targets: Targets::new(wanted.targets),
+            splits: SplitRows::new(wanted.split),
+            encodings: EncodingRows::new(wanted),
             judged: 0,
             begun: false,
         }

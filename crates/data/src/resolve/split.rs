@@ -2,7 +2,6 @@
 
 use gt_graph::Level;
 
-use super::Labels;
 use crate::dataset::Splits;
 use crate::raw::RawTexts;
 use crate::reason::{Problem, Reason};
@@ -16,8 +15,8 @@ pub(super) struct SplitRows {
 }
 
 impl SplitRows {
-    pub(super) fn new(labels: Labels) -> Self {
-        Self { read: labels == Labels::Read, splits: None }
+    pub(super) fn new(read: bool) -> Self {
+        Self { read, splits: None }
     }
 
     /// Reads the parts of a graph; `rows` are its sizes by level, `number` its position in the file.

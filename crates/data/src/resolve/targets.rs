@@ -5,7 +5,6 @@
 
 use gt_graph::{GraphStore, Level, MISSING_CLASS, TargetColumn, TargetKind, TargetLayout, TargetRows, TargetSchema};
 
-use super::Labels;
 use crate::columns as c;
 use crate::error::FileProblem;
 use crate::raw::{CellKind, NamedColumn, RawColumn, RawTargets};
@@ -60,9 +59,9 @@ struct Collected {
 }
 
 impl Targets {
-    pub(super) fn new(labels: Labels) -> Self {
+    pub(super) fn new(read: bool) -> Self {
         Self {
-            read: labels == Labels::Read,
+            read,
             declared: None,
             order: Vec::new(),
             values: Vec::new(),

@@ -1,4 +1,4 @@
-//! Positional encodings: what tells a node where in its graph it sits.
+//! Positional encodings: numbers for the position of a node in its graph.
 //!
 //! | encoding | values | model input |
 //! |---|---|---|

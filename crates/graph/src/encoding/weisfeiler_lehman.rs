@@ -1,10 +1,12 @@
 //! Weisfeiler–Lehman roles, exactly as the published code feeds them to the network.
 //!
-//! All nodes start with colour 1. A round hashes the string `own_neighbour_neighbour…` (decimal colours joined by `_`, the
-//! neighbours' sorted as strings) with MD5; the new colour is 1 + the rank of the hex digest among the graph's
-//! distinct digests. Neighbours are undirected and counted once, whatever the number and direction of the edges; a self loop makes a
-//! node its own neighbour. The published code asks for two rounds and throws the second away, so one round is the default:
-//! a relabelling, per graph, of the node's degree. Colours that a round does not change end the procedure.
+//! All nodes start with colour 1. A round hashes the string `own_neighbour_neighbour…` (decimal
+//! colours joined by `_`, the neighbours' sorted as strings) with MD5; the new colour is 1 + the
+//! rank of the hex digest among the graph's distinct digests. Neighbours are undirected and counted
+//! once, whatever the number and direction of the edges; a self loop makes a node its own
+//! neighbour. The published code runs two rounds and discards the second, so one round is the
+//! default: a relabelling, per graph, of the node's degree. Colours that a round does not change
+//! end the procedure.
 //!
 //! | input | result |
 //! |---|---|

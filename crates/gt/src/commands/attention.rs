@@ -19,8 +19,9 @@ use crate::drawing::{MOST_NODES, Picture};
 
 /// Write or draw the softmax weights of a trained model's attention, for one graph.
 ///
-/// A table has the columns layer, head, source, target, weight; JSON is one object whose weights are nested by layer, head and edge; SVG is a drawing of one layer and head. Layers and
-/// heads are numbered from 1, nodes and graphs from 0. The weights of the edges into a node add up to 1.
+/// A table has the columns layer, head, source, target and weight. JSON is one object with weights
+/// nested by layer, head and edge. SVG is a drawing of one layer and head. Layers and heads are
+/// numbered from 1, nodes and graphs from 0. The weights of the edges into a node add up to 1.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -59,7 +60,7 @@ impl FromStr for Head {
     }
 }
 
-/// What a file is to hold: layers and heads from 0, no head for their mean.
+/// Layers and heads to write, from 0; `None` is the mean over heads.
 struct Chosen(Vec<(usize, Vec<Option<usize>>)>);
 
 /// The attention as one JSON object.

@@ -13,13 +13,14 @@ use crate::cache::kernel_cache;
 use crate::console;
 use crate::device::{DeviceChoice, PrecisionName};
 
-/// Compare a device with a reference in f64 on built-in problems: outputs, loss, gradients, an optimiser step, inference. Errors are relative to the largest value of their kind.
+/// Compare a device with a reference in f64 on built-in problems: outputs, loss, gradients, an
+/// optimiser step, inference. Errors are relative to the largest value of their kind.
 #[derive(Args)]
 pub struct Arguments {
     /// auto, cpu, cuda or cuda:N
     #[arg(long, default_value = "auto")]
     device: DeviceChoice,
-    /// Precision of products on a card [default: all]
+    /// Precision of products on a GPU [default: all]
     #[arg(long, value_enum)]
     precision: Option<PrecisionName>,
     /// Print a line of JSON per problem
@@ -70,14 +71,14 @@ impl Arguments {
                     "inference"
                 ))?;
             }
-            let tell = |line: CheckLine| {
+            let report = |line: CheckLine| {
                 failed.set(failed.get() + usize::from(!line.good));
                 let result = if self.json { print_json(name, precision, &line) } else { print_text(&line) };
                 if result.is_err() {
                     printed.set(result);
                 }
             };
-            check(device.as_ref(), precision, kernel_cache().as_deref(), tell)?;
+            check(device.as_ref(), precision, kernel_cache().as_deref(), report)?;
         }
         printed.into_inner()?;
         match failed.get() {

@@ -21,7 +21,7 @@ pub struct Arguments {
     /// Table of edges to read
     #[arg(long, value_name = "FILE", requires = "nodes")]
     edges: Option<PathBuf>,
-    /// Table of graphs to read, for what belongs to a graph as a whole
+    /// Table of graphs to read, for targets and columns of a whole graph
     #[arg(long, value_name = "FILE", requires = "nodes")]
     graphs: Option<PathBuf>,
     #[command(flatten)]
@@ -44,16 +44,19 @@ struct ColumnArguments {
     /// Column with the target node of an edge [default: dst, destination, to, target]
     #[arg(long, value_name = "COLUMN")]
     dst: Option<String>,
-    /// Column to predict, in the table of what it belongs to; may be repeated [default: y, label]
+    /// Column to predict, in the table of graphs, nodes or edges; may be repeated
+    /// [default: y, label]
     #[arg(long, value_name = "COLUMN")]
     target: Vec<String>,
     /// Column with the part of a split [default: split]
     #[arg(long, value_name = "COLUMN")]
     split_column: Option<String>,
-    /// Column of categories 0, 1, 2, …, also for targets; may be repeated [default: other columns of integers]
+    /// Column of categories 0, 1, 2, …, also for targets; may be repeated
+    /// [default: other columns of integers]
     #[arg(long, value_name = "COLUMN")]
     categorical: Vec<String>,
-    /// Column of real numbers, also for targets; may be repeated [default: other columns of numbers]
+    /// Column of real numbers, also for targets; may be repeated
+    /// [default: other columns of numbers]
     #[arg(long, value_name = "COLUMN")]
     continuous: Vec<String>,
     /// Column of lists of indices (in CSV: 3 17 52) [default: another column of lists]

@@ -8,9 +8,11 @@ use gt_train::Query;
 use super::query_args::QueryArgs;
 use crate::device::DeviceArgs;
 
-/// Write what a trained model makes of nodes or graphs: the nodes after the last layer, or their readout.
+/// Write the embeddings that a trained model computes: nodes after the last layer, or their readout
+/// per graph.
 ///
-/// Columns: graph (from 0), for nodes node, then e0, e1, …, and the reason why a row is empty.
+/// Columns: graph (from 0), node (for embeddings of nodes), then e0, e1, …, and the reason why a
+/// row is empty.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]

@@ -12,7 +12,8 @@ use crate::dataset_description::describe_dataset;
 
 #[derive(Args)]
 pub struct Arguments {
-    /// Data set to encode; without it a small CLUSTER set is made, encoded (--lap 10 --wl) and described
+    /// Data set to encode; without it a small CLUSTER set is generated, encoded (--lap 10 --wl) and
+    /// described
     #[arg(requires = "out")]
     file: Option<PathBuf>,
     /// File to write
@@ -61,7 +62,7 @@ impl Arguments {
         }
     }
 
-    /// Encodings that are not asked for stay as they are.
+    /// Encodings that are not requested stay unchanged.
     fn encode(&self, dataset: &Dataset, name: &str) -> Result<Encodings> {
         let graphs = dataset.graphs();
         let failed = |(graph, error)| anyhow!("{name}: graph {graph}: {error}");

@@ -10,6 +10,7 @@ use gt_train::{Prepared, Purpose, Scores, TrainError, evaluate};
 use serde::Serialize;
 
 use super::configured_data::{ConfiguredData, set_data_file};
+use super::data_notes::print_replaced_encodings;
 use super::model_args::ModelArgs;
 use crate::console;
 use crate::device::DeviceArgs;
@@ -75,6 +76,7 @@ impl Arguments {
             SplitName::Test => Split::Test,
         };
         prepared.ensure_labels(split).map_err(named)?;
+        print_replaced_encodings(&prepared);
         if let Some(file) = self.data.as_ref().filter(|_| drawn && prepared.links.is_none()) {
             let (name, split) = (file.display(), split.name());
             console::warn(&format!(

@@ -10,23 +10,25 @@ use gt_models::{Model, schema_of_checkpoint, torch};
 use super::config_args::ConfigSource;
 use crate::console;
 
-/// Nothing in the checkpoint is executed: it is read by a restricted reader that knows tensors and refuses everything else.
+/// Nothing in the checkpoint is executed: a restricted reader accepts tensors and rejects
+/// everything else.
 #[derive(Args)]
 pub struct Arguments {
     /// The checkpoint, as `torch.save(model.state_dict(), …)` writes it
     checkpoint: PathBuf,
     /// The model file to write, safetensors
     out: PathBuf,
-    /// Configuration of the model, TOML; only its section `model` matters
+    /// Configuration of the model, TOML; only its section `model` is used
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
     /// Set a key of the configuration, such as `model.encoding=laplacian`
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// What the model predicts for, which a checkpoint does not tell
+    /// Level of the targets, which a checkpoint does not store
     #[arg(long, value_enum, default_value_t = LevelName::Graph)]
     level: LevelName,
-    /// What the outputs are, which a checkpoint does not tell either; default: one output is a number, several are classes
+    /// Kind of the targets, which a checkpoint does not store
+    /// [default: float for one output, class for several]
     #[arg(long, value_enum)]
     target: Option<TargetName>,
 }

@@ -7,6 +7,7 @@ mod config;
 mod config_args;
 mod configured_data;
 mod convert;
+mod data_notes;
 mod embed;
 mod encode;
 mod eval;

@@ -17,15 +17,22 @@ use crate::device::DeviceArgs;
 
 /// Predict with a trained model: a row per graph, node or edge, in the order of the data.
 ///
-/// Columns: graph (from 0); node, or source and target, where nodes or edges are predicted for; then for real numbers each target under its name, for one class the
-/// most likely class under the target's name and the probability of class K as NAME_pK, for several yes/no labels NAME_p1, for links
-/// link_p1, with all edges in place; then the reason why a row is empty. A link model scores the edges of the data, or the pairs of --pairs.
+/// Columns: graph (from 0); node, or source and target, if the model predicts for nodes or edges;
+/// the prediction; then the reason why a row is empty. Predictions of real numbers have a column
+/// per target, under the target's name. For one class there is the most likely class, under the
+/// target's name, and the probability of class K as NAME_pK. Several yes/no labels have NAME_p1
+/// each, links have link_p1.
+///
+/// A link model scores the edges of the data, or the pairs of --pairs, with all edges of the data
+/// present.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
     query: QueryArgs,
-    /// Pairs of nodes for a link model to score, instead of the data's edges: a table (.csv, .tsv, .parquet) with the columns graph (not needed if there is one
-    /// graph), source and target, all from 0; the output has its rows in its order, and --on-error is about them
+    /// Pairs of nodes for a link model to score, instead of the data's edges. A table (.csv, .tsv,
+    /// .parquet) with the columns graph, source and target, all from 0; graph is not needed if
+    /// there is one graph. The output has the rows of the table in the same order, and --on-error
+    /// applies to them
     #[arg(long, value_name = "FILE")]
     pairs: Option<PathBuf>,
     #[command(flatten)]
@@ -64,6 +71,7 @@ impl Arguments {
             graphs: graphs.len(),
             unusable: rows.unusable().len(),
             reasons: rows.unusable().iter().take(10).map(|(row, reason)| (*row, reason.clone())).collect(),
+            roles_beyond: 0,
         };
         records.write(&self.query.out)?;
         self.query.print("row", "prediction", &report)

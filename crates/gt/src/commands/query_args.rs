@@ -1,4 +1,5 @@
-//! Arguments of `gt predict` and `gt embed`: a model computes a row for every graph, node or edge of a file.
+//! Arguments of `gt predict` and `gt embed`, which compute a row for every graph, node or edge of a
+//! file.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -11,6 +12,7 @@ use gt_train::{OnError, Query, QueryReport, Shard, query};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::data_notes::print_roles_beyond;
 use super::model_args::ModelArgs;
 use super::output::{check_folder, check_spares_input};
 use crate::console;
@@ -20,16 +22,18 @@ use crate::device::DeviceArgs;
 pub struct QueryArgs {
     #[command(flatten)]
     pub model: ModelArgs,
-    /// Graphs (Parquet, JSON lines, NAME_nodes.csv), with the columns that the model was trained on; targets and split are not needed
+    /// Graphs (Parquet, JSON lines, NAME_nodes.csv), with the columns that the model was trained
+    /// on; targets and split are not needed
     #[arg(long, value_name = "FILE")]
     pub data: PathBuf,
     /// File to write: .parquet, .csv, .tsv or .jsonl
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
-    /// What a graph that the model cannot take leads to: empty cells and a reason, or an error
+    /// Output for a graph that the model cannot use: empty cells and a reason, or an error
     #[arg(long, value_enum, default_value_t = OnErrorName::Null, value_name = "WHAT")]
     on_error: OnErrorName,
-    /// Only every N-th chunk of the file, the I-th of them first (1/N … N/N), for job arrays; the column `graph` orders joined shards
+    /// Only every N-th chunk of the file, starting with the I-th (1/N … N/N), for job arrays; the
+    /// column `graph` orders joined shards
     #[arg(long, value_name = "I/N", default_value = "1/1")]
     shard: ShardName,
     /// Print a summary as one line of JSON
@@ -109,12 +113,14 @@ impl QueryArgs {
         let model = self.open()?;
         let report = device
             .compute(|device| query(&model, &self.data, &self.out, &query_on(device), self.on_error(), self.shard.0))?;
+        print_roles_beyond(report.roles_beyond, model.config.model.roles);
         self.print("graph", what, &report)
     }
 
-    /// Prints what was written. `one` is what a reason belongs to, `what` is what an unusable one lacks.
+    /// Prints a summary of the written file. `one` names the level of the reasons, `what` names the
+    /// missing result of an unusable row.
     pub fn print(&self, one: &'static str, what: &str, report: &QueryReport) -> Result<()> {
-        let QueryReport { rows, graphs, unusable, reasons } = report;
+        let QueryReport { rows, graphs, unusable, reasons, .. } = report;
         let shown = reasons.iter().map(|(number, reason)| json!({one: number, "reason": reason}));
         let line = Line {
             out: self.out.display().to_string(),

@@ -28,7 +28,7 @@ pub struct Arguments {
     test: Option<usize>,
 }
 
-/// Of a graph in memory, half of what one of CLUSTER's takes on average: 4,300 edges, two ends each.
+/// Least bytes of a graph in memory: half of CLUSTER's average, with 4,300 edges of two ends each.
 const LEAST_BYTES: f64 = 17e3;
 
 #[derive(Clone, Copy, ValueEnum)]

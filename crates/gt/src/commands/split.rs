@@ -34,7 +34,8 @@ pub struct Arguments {
     /// Keep graphs with the same value of this column together
     #[arg(long, value_name = "COLUMN")]
     group: Option<String>,
-    /// What to split; both directions of an edge go together [default: graphs; the nodes or edges of a single graph]
+    /// What to split; both directions of an edge stay together
+    /// [default: graphs; the nodes or edges of a single graph]
     #[arg(long)]
     level: Option<LevelName>,
     /// Seed; equal seeds give equal splits

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Result, anyhow, ensure};
 use clap::Args;
-use gt_graph::{Split, TargetKind};
+use gt_graph::Split;
 use gt_models::{Config, PublishedSet};
 use gt_reproduce::mean_and_deviation;
 use gt_train::{Observer, Outcome, Prepared, Purpose, Report, Resident, RunDirectory, Scores, Stop, Trainer};
@@ -15,13 +15,15 @@ use serde_json::{Map, Value};
 
 use super::config_args::{ConfigArgs, ConfigSource};
 use super::configured_data::{ConfiguredData, set_data_file};
+use super::data_notes::print_training_notes;
 use crate::cache::fetched_zinc;
 use crate::console;
 use crate::device::{DeviceChoice, PrecisionName};
 use crate::interrupt::{Interrupted, interrupt};
 use crate::progress::Progress;
 
-/// Train a model. Without CONFIG, --preset and --data a small CLUSTER set is made and a small model trained on it, in about a minute.
+/// Train a model. Without CONFIG, --preset and --data, a small CLUSTER set is generated and a small
+/// model is trained on it, in about a minute.
 #[derive(Args)]
 #[command(
     after_help = "The data decides what is predicted: its targets, of graphs, nodes or edges. --set data.task=links predicts instead which nodes are joined.\n\n\
@@ -37,22 +39,25 @@ pub struct Arguments {
     /// Seed of everything random; overrules train.seed
     #[arg(long, value_parser = super::seeds::parse_seed())]
     seed: Option<u64>,
-    /// Train once with each of these seeds, and tell mean and deviation; with --out, in folders named by the seed
+    /// Train once with each of these seeds, and print mean and deviation; with --out, in folders
+    /// named by the seed
     #[arg(long, value_delimiter = ',', value_name = "A,B,…", value_parser = super::seeds::parse_seed(), conflicts_with_all = ["seed", "resume"])]
     seeds: Vec<u64>,
-    /// Train the seeds side by side, on one card or the processor's cores; the results are those of one after the other
+    /// Train the seeds in parallel, on one GPU or on the CPU's cores; the results equal those of
+    /// sequential runs
     #[arg(long, requires = "seeds")]
     parallel: bool,
     /// Directory of the run [default: runs/NAME-SEED, counted up]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Go on with the run in --out: with its own config.toml, and its data (which --data may find elsewhere)
+    /// Resume the run in --out with the run's config.toml and data; --data names a new location of
+    /// the data
     #[arg(long, requires = "out", conflicts_with_all = ["config", "preset", "set", "seed"])]
     resume: bool,
-    /// Where to compute: auto (a CUDA card if there is one that can), cpu, cuda or cuda:N
+    /// Where to compute: auto (a CUDA GPU if one is usable), cpu, cuda or cuda:N
     #[arg(long, default_value = "auto")]
     device: DeviceChoice,
-    /// Precision of products on a card
+    /// Precision of products on a GPU
     #[arg(long, value_enum, default_value = "f32")]
     precision: PrecisionName,
     /// Print the result as one line of JSON
@@ -74,7 +79,7 @@ impl Arguments {
         let ConfiguredData { dataset, file } = ConfiguredData::load(config)?;
         let has_targets = dataset.schema().target.is_some();
         let data = Prepared::for_training(dataset, config, file.as_deref()).map_err(|e| e.in_file(file.as_deref()))?;
-        print_data_notes(&data, config, data.links.is_some() && has_targets);
+        print_training_notes(&data, data.links.is_some() && has_targets);
         let interrupt = interrupt();
         let resident = self.place(&data)?;
         if self.seeds.is_empty() {
@@ -210,7 +215,7 @@ impl Arguments {
             let run = RunDirectory::open(&directory)?;
             ensure!(
                 !run.has_begun(),
-                "{}: a run has begun there; --resume goes on with it, or choose another --out",
+                "{}: a run has begun there; resume it with --resume, or choose another --out",
                 directory.display()
             );
             let mut config = config.clone();
@@ -220,7 +225,7 @@ impl Arguments {
         seeds.into_iter().map(prepare).collect()
     }
 
-    /// Mean and deviation over the seeds, as papers have them.
+    /// Prints mean and deviation over the seeds, as papers report them.
     fn print_together(&self, data: &Prepared, done: &[Done]) -> Result<()> {
         let mut scores = Map::new();
         let mut text = format!("\n{} seeds {:>15} {:>19}   ({})\n", done.len(), "paper", "exact", data.metric.name());
@@ -289,7 +294,8 @@ impl Arguments {
     }
 }
 
-/// What to say where not all seeds came to their end: the first mishap, or how each interrupted run goes on.
+/// The error if not all seeds finished: the first failure, or the commands that resume the
+/// interrupted runs.
 fn broken_off(errors: Vec<anyhow::Error>) -> Option<anyhow::Error> {
     let lines = errors.iter().filter_map(|error| error.downcast_ref::<Interrupted>()).map(|Interrupted(line)| &**line);
     let lines = lines.collect::<Vec<_>>().join("`, `");
@@ -297,40 +303,14 @@ fn broken_off(errors: Vec<anyhow::Error>) -> Option<anyhow::Error> {
     errors.into_iter().find(|error| !error.is::<Interrupted>()).or(interrupted)
 }
 
-/// Prints facts about the data that explain the results.
-fn print_data_notes(data: &Prepared, config: &Config, unused_targets: bool) {
-    if let Some(links) = &data.links {
-        let [train, val, test] = Split::ALL.map(|split| links.count(split));
-        let ignored = if unused_targets { "; the data's targets are not used" } else { "" };
-        let kind = links.kind();
-        console::say!("{kind} links: {train} to train on, {val} and {test} held out{ignored}");
-    }
-    let target = data.target();
-    let (most, labels) = (target.classes().into_iter().max().unwrap_or(0), data.labels_in(Split::Train));
-    if target.kind == TargetKind::Class && most > labels {
-        console::warn(&format!(
-            "there are {most} classes, but only {labels} labels to train on; whole numbers are classes, with a decimal point they are numbers to predict"
-        ));
-    }
-    for (name, rows) in data.mistaken_splits() {
-        console::warn(&format!("{rows} {}s are in a split `{name}`, which is not used", data.split_level()));
-    }
-    let (beyond, size) = (data.roles_beyond(), config.model.roles);
-    if beyond > 0 {
-        console::say!(
-            "{beyond} nodes have a Weisfeiler–Lehman role beyond the {size} that the model knows; they share the last one"
-        );
-    }
-}
-
-/// A run that may begin or go on.
+/// A run that may begin or resume.
 struct PlannedRun {
     run: RunDirectory,
     config: Config,
     name: String,
 }
 
-/// A run that has ended by itself.
+/// A run that finished without interruption.
 struct Done {
     run: PathBuf,
     seed: u64,
@@ -361,7 +341,8 @@ struct BestLine {
     test: Option<Value>,
 }
 
-/// Writes the report and says where. A run that cannot be told of is still a run: what goes wrong here is a warning.
+/// Writes the report and returns its path. A report that cannot be written is a warning: the run is
+/// still valid.
 fn write_report(
     run: &RunDirectory,
     data: &Prepared,

@@ -1,7 +1,9 @@
-//! Places for the nodes of a graph: distances on paper follow distances along edges.
+//! Positions for the nodes of a graph: distances on paper follow distances along edges.
 //!
-//! Each connected component minimises the stress Σ (|x_i − x_j| − d_ij)² / d_ij² (Gansner, Koren & North, 2004) from a few fixed starts, of which the best is taken, and is turned so
-//! that its longest side lies flat. Components then stand in rows. An edge is about 1 long. The same graph gives the same picture.
+//! Each connected component minimises the stress Σ (|x_i − x_j| − d_ij)² / d_ij² (Gansner, Koren &
+//! North, 2004) from a few fixed starts. The best result is taken, and turned so that its longest
+//! side is horizontal. Components are then arranged in rows. An edge is about 1 long. The same
+//! graph gives the same picture.
 
 use gt_data::RandomStream;
 
@@ -12,10 +14,11 @@ const STEPS: usize = 120;
 /// Pairs of nodes that all starts together may look at, per step.
 const BUDGET: usize = 1 << 17;
 const MOST_STARTS: usize = 24;
-/// Room between components.
+/// Space between components.
 const GAP: f64 = 1.0;
 
-/// A place for every node; the picture begins at (0, 0). Directions and repetitions of edges do not matter.
+/// A position for every node; the picture begins at (0, 0). Directions and repetitions of edges
+/// have no effect.
 pub fn layout(nodes: usize, edges: &[(usize, usize)]) -> Vec<Point> {
     let mut neighbours = vec![Vec::new(); nodes];
     for &(a, b) in edges.iter().filter(|(a, b)| a != b) {
@@ -167,7 +170,7 @@ fn flat(mut points: Vec<Point>) -> Vec<Point> {
     points
 }
 
-/// Components side by side, in rows about as wide as the picture is high.
+/// Components next to each other, in rows about as wide as the picture is high.
 fn shelve(nodes: usize, drawn: &[(Vec<usize>, Vec<Point>)]) -> Vec<Point> {
     let extent = |points: &[Point]| [0, 1].map(|axis| points.iter().map(|p| p[axis]).fold(0.0, f64::max));
     let area: f64 = drawn.iter().map(|(_, points)| extent(points).map(|side| side + GAP).iter().product::<f64>()).sum();

@@ -1,4 +1,5 @@
-//! A graph with weighted edges as SVG: one file, nothing fetched, light or dark as the reader's system is.
+//! A graph with weighted edges as SVG: one file without external resources, light or dark like the
+//! reader's system.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
@@ -32,7 +33,8 @@ const MARGIN: f64 = 36.0;
 const TITLE: f64 = 44.0;
 const LEGEND: f64 = 34.0;
 const LEAST_WIDTH: f64 = 460.0;
-/// Colours that stay apart for most eyes, on light and dark ground alike; white or black text fits on each.
+/// Colours that most eyes can distinguish on light and dark backgrounds; white or black text is
+/// readable on each.
 const COLOURS: [(&str, &str); 10] = [
     ("#4878a8", "#fff"),
     ("#e8913a", "#000"),
@@ -86,7 +88,8 @@ impl Picture<'_> {
         out + "</svg>\n"
     }
 
-    /// The data's edges, faint, under the arrows; where there are many, they would hide everything else.
+    /// The data's edges, faint, under the arrows. They are left out if there are many, because they
+    /// would hide the rest.
     fn bonds(&self, out: &mut String, places: &[[f64; 2]]) {
         let pairs: BTreeSet<(usize, usize)> = self.structure.iter().map(|&(a, b)| (a.min(b), a.max(b))).collect();
         if pairs.len() > 3 * self.nodes {
@@ -202,7 +205,7 @@ struct Curve {
 }
 
 impl Curve {
-    /// From disc to disc, bent to its own right, so that an edge and its reverse lie side by side.
+    /// From disc to disc, bent to its own right, so that an edge and its reverse do not overlap.
     fn between([x, y]: [f64; 2], [u, v]: [f64; 2], bend: f64) -> Self {
         let (dx, dy) = (u - x, v - y);
         let middle = [(x + u) / 2.0 - dy * bend, (y + v) / 2.0 + dx * bend];

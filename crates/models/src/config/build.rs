@@ -8,7 +8,8 @@ use gt_nn::{Channels, HeadInput, Input, Loss, Network};
 
 use super::{Config, ConfigError, EdgeHead, Encoding, LinksConfig, LossName, ModelConfig, TaskName};
 
-/// The input that embeds some columns; without any, the constant 1 through a linear layer, as published.
+/// The input that embeds the columns; without columns, the constant 1 through a linear layer, as
+/// published.
 fn input(columns: &FeatureSchema, bias: bool) -> Input {
     let constant = columns.layout().is_empty();
     Input {
@@ -32,7 +33,7 @@ impl Config {
             (TaskName::Links, _) => Ok(Cow::Owned(TargetSchema::link())),
             (TaskName::Targets, Some(target)) => Ok(Cow::Borrowed(target)),
             (TaskName::Targets, None) => Err(ConfigError::new(vec![
-                "the data has no targets to learn; targets stand under `y`, and data.task = \"links\" needs none"
+                "the data has no targets to learn; targets are read from `y`, and data.task = \"links\" needs none"
                     .into(),
             ])),
         }
@@ -93,17 +94,17 @@ impl Config {
         }
         let name = toml::Value::try_from(self.train.loss).ok();
         let name = name.as_ref().and_then(|n| n.as_str()).unwrap_or_default();
-        // A distance is asked for where numbers are meant.
+        // A distance as the loss suggests that the targets are numbers.
         let hint = match loss {
             Loss::L1 | Loss::Mse if !links => {
-                "; whole numbers are classes, with a decimal point they are numbers to predict"
+                "; whole numbers are classes; write real-valued targets with a decimal point"
             }
             _ => "",
         };
         Err(ConfigError::new(vec![format!("`train.loss`: {name} does not fit the data, which has {found}{hint}")]))
     }
 
-    /// Every key filled in, so that all of them show.
+    /// A configuration with every key filled in, so that all keys are visible.
     pub(super) fn complete() -> Self {
         Self {
             model: ModelConfig::default().complete(),

@@ -1,10 +1,10 @@
-//! Keys by name: which exist, which one was meant, setting one.
+//! Configuration keys by name: known keys, the nearest known key, and setting a key.
 
 use toml::{Table, Value};
 
 use super::Config;
 
-/// Takes every key out that does not exist, with a sentence for each.
+/// Removes every unknown key, and adds an error message for each.
 pub(super) fn take_unknown(table: &mut Table) -> Vec<String> {
     // Everything optional is filled in, so that every key shows.
     let known = Table::try_from(Config::complete()).expect("a configuration is plain data");
@@ -47,7 +47,8 @@ fn sentence(wrong: &str, right: impl Iterator<Item = String>) -> String {
     }
 }
 
-/// What a wrong name of so many letters may have been meant to be, unless nothing is near: within three letters or a third of them.
+/// The known name nearest to a wrong name of `length` letters, within three letters or a third of
+/// them.
 pub fn nearest(
     names: impl Iterator<Item = String>,
     letters: usize,
@@ -63,7 +64,7 @@ pub(super) fn set(table: &mut Table, setting: &str) -> Result<(), String> {
     let (path, text) = setting.split_once('=').ok_or_else(malformed)?;
     let (section, key) = path.trim().split_once('.').ok_or_else(malformed)?;
     let text = text.trim();
-    // What is no TOML value is text without its quotes.
+    // A text that is no TOML value is a string without quotes.
     let value = toml::from_str::<Table>(&format!("v = {text}"))
         .ok()
         .and_then(|mut parsed| parsed.remove("v"))

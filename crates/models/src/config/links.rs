@@ -10,9 +10,11 @@ use super::Problems;
 pub struct LinksConfig {
     /// Pairs without an edge that are drawn for each edge.
     pub negatives: usize,
-    /// Share of the training edges that each step takes out of the graph and asks about; 0: asks about all of them and takes none out.
+    /// Share of the training edges that each step removes from the graph and predicts; 0: every
+    /// step predicts all training edges and removes none.
     pub hidden: f64,
-    /// Whether u→v and v→u are different links: `true`, `false`, or left out, which is: if the data has edges without their reverse.
+    /// Whether u→v and v→u are different links. Left out: `true` if the data has edges without
+    /// their reverse.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directed: Option<bool>,
 }

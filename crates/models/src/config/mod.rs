@@ -1,4 +1,5 @@
-//! Everything that decides about a run, in one structure: TOML in and out, checked as a whole before anything is built.
+//! The configuration of a run in one structure: read from and written as TOML, and checked as a
+//! whole before anything is built.
 
 mod build;
 mod keys;
@@ -15,12 +16,14 @@ pub use training::{
 
 use serde::{Deserialize, Serialize};
 
-/// Everything that decides about a run. Every key has a default; a file names what differs:
+/// The configuration of a run. Every key has a default; a config file lists only the keys you
+/// change:
 ///
 /// ```
 /// use graph_transformer_models::Config;
 ///
-/// let config = Config::from_toml("[model]\nlayers = 4\nwidth = 80\n\n[optimizer]\nlr = 5e-4").unwrap();
+/// let text = "[model]\nlayers = 4\nwidth = 80\n\n[optimizer]\nlr = 5e-4";
+/// let config = Config::from_toml(text).unwrap();
 /// assert_eq!((config.model.layers, config.model.heads), (4, 8));
 /// assert_eq!(Config::from_toml(&config.to_toml()).unwrap(), config);
 ///
@@ -44,7 +47,7 @@ pub struct Config {
     pub links: LinksConfig,
 }
 
-/// What is wrong with a configuration: everything at once, a line each.
+/// All problems of a configuration, one line each.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", problems.join("\n"))]
 pub struct ConfigError {
@@ -56,18 +59,18 @@ impl ConfigError {
         Self { problems }
     }
 
-    /// One sentence per problem.
+    /// One message per problem.
     pub fn problems(&self) -> &[String] {
         &self.problems
     }
 }
 
-/// Collects what is wrong.
+/// Collects the problems of a configuration.
 #[derive(Default)]
 pub(crate) struct Problems(Vec<String>);
 
 impl Problems {
-    /// Adds a sentence about a key, unless all is well.
+    /// Adds a message about a key unless a condition holds.
     pub(crate) fn unless(&mut self, fine: bool, key: &str, problem: impl FnOnce() -> String) {
         if !fine {
             self.0.push(format!("`{key}`: {}", problem()));
@@ -83,12 +86,14 @@ impl Config {
     /// Reads and checks a configuration.
     ///
     /// # Errors
-    /// If the text is no TOML, has keys that do not exist (the nearest one is named), or values that do not fit together.
+    /// If the text is no TOML, has unknown keys (the error names the nearest known key), or has
+    /// values that do not fit together.
     pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
         Self::from_toml_with(text, &[])
     }
 
-    /// The same with some keys set afterwards, `optimizer.lr=1e-3` and so on. A value that is no TOML is taken as text.
+    /// Reads a configuration, then sets keys such as `optimizer.lr=1e-3`, and checks the result. A
+    /// value that is no TOML is taken as text.
     ///
     /// # Errors
     /// As for [`Config::from_toml`]; also if a setting has no `=`.
@@ -110,7 +115,8 @@ impl Config {
         Err(ConfigError::new(problems))
     }
 
-    /// The configuration as text. Keys that follow the variant or the data are left out, unless they are set.
+    /// The configuration as TOML text. Keys that follow the variant or the data are left out unless
+    /// they are set.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a configuration is plain data")
     }
@@ -118,7 +124,7 @@ impl Config {
     /// Checks all values, alone and together.
     ///
     /// # Errors
-    /// Everything that is wrong.
+    /// All problems at once.
     pub fn check(&self) -> Result<(), ConfigError> {
         let mut problems = Problems::default();
         self.data.check(&mut problems);
@@ -129,13 +135,14 @@ impl Config {
         self.links.check(&mut problems);
         let directed = self.data.task == TaskName::Links && self.links.directed == Some(true);
         problems.unless(!directed || self.model.pairs != EdgeHead::Product, "model.pairs", || {
-            "a product does not tell directions apart, but links are directed; `ends` does".into()
+            "a product does not distinguish directions, but links are directed; use `ends`".into()
         });
         problems.finish()
     }
 }
 
-/// A value of the wrong kind as a sentence: the parser's two lines, of which the second names the key, in words of users.
+/// The message for a value of the wrong kind, in words of users. The parser's text has two lines,
+/// of which the second names the key.
 fn value_problem(text: &str) -> String {
     let (message, key) = match text.trim_end().rsplit_once("\nin ") {
         Some((message, key)) => (message, format!("{key}: ")),

@@ -14,7 +14,7 @@ pub enum Kind {
     Transformer,
     /// Graph convolutions (Kipf & Welling 2017).
     Gcn,
-    /// The same with the mean of neighbours, as the benchmark behind Table 2 had it.
+    /// Graph convolutions with the mean of neighbours, as in the benchmark behind Table 2.
     #[serde(rename = "gcn-mean")]
     GcnMean,
     /// Graph attention (Veličković et al. 2018).
@@ -35,12 +35,13 @@ impl Kind {
         }
     }
 
-    /// The key is left out then, so that files of transformers are what they were before there were other kinds.
+    /// Whether this is the default. The key is then left out, so that files of transformers have
+    /// the same bytes as before other kinds existed.
     fn is_transformer(&self) -> bool {
         *self == Kind::Transformer
     }
 
-    /// What the engine calls such layers.
+    /// The engine's name of the layers.
     pub(super) fn layers(self) -> LayerKind {
         match self {
             Kind::Transformer => LayerKind::Attention,
@@ -57,7 +58,7 @@ impl Kind {
     }
 }
 
-/// Whose equations are followed where the paper's text and its published code differ.
+/// The source of the equations where the paper's text and its published code differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Variant {
@@ -83,33 +84,36 @@ pub enum Encoding {
     RandomWalk,
 }
 
-/// What predictions for edges are made from.
+/// The vectors from which the head predicts for edges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EdgeHead {
-    /// The edges' own stream where there is one and it has the data's edges, else their end nodes. For links: the product, or, if they are directed, the end nodes.
+    /// The edge stream if there is one with the edges of the data, else the end nodes. For links:
+    /// the product, or the end nodes if links are directed.
     #[default]
     Auto,
-    /// The end nodes, side by side.
+    /// The end nodes, concatenated.
     Ends,
-    /// The product of the end nodes, channel by channel; direction does not count.
+    /// The product of the end nodes, channel by channel; it ignores direction.
     Product,
 }
 
-/// The network. What is not set of the last five keys follows `variant`.
+/// The network. The last five keys follow `variant` unless they are set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelConfig {
-    /// What the layers compute: `transformer`, or one of the networks that it is compared with, `gcn`, `gcn-mean`, `gat` or `gatedgcn`.
+    /// Kind of the layers: `transformer`, or `gcn`, `gcn-mean`, `gat` or `gatedgcn`, the networks
+    /// that the paper compares it with.
     #[serde(skip_serializing_if = "Kind::is_transformer")]
     pub kind: Kind,
-    /// Whose equations are followed where paper and published code differ: `published` or `paper`.
+    /// Source of the equations where paper and published code differ: `published` or `paper`.
     pub variant: Variant,
     /// Number of layers.
     pub layers: usize,
     /// Width of the streams.
     pub width: usize,
-    /// Heads of the attention; they divide the width. `gcn`, `gcn-mean` and `gatedgcn` have none, the last layer of `gat` has one of the full width.
+    /// Heads of the attention; they divide the width. `gcn`, `gcn-mean` and `gatedgcn` have none.
+    /// The last layer of `gat` has one head of the full width.
     pub heads: usize,
     /// Normalisation: `batch`, `layer` or `none`.
     #[serde(with = "NormName")]
@@ -118,7 +122,8 @@ pub struct ModelConfig {
     pub residual: bool,
     /// Which graph attention runs over: `sparse` or `full`.
     pub graph: AttentionScope,
-    /// Whether edges carry a stream of their own: `true`, `false`, or left out, which is: if the data has edge features. `gatedgcn` always has one, `gcn` and `gat` never.
+    /// Whether edges have a stream of their own. Left out: `true` if the data has edge features.
+    /// `gatedgcn` always has an edge stream, `gcn` and `gat` never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub edges: Option<bool>,
     /// Positional encoding: `none`, `laplacian`, `wl` or `random-walk`.
@@ -133,9 +138,10 @@ pub struct ModelConfig {
     /// Which layers the head reads: `last`, `concat` or `sum` (jumping knowledge).
     #[serde(with = "JumpName")]
     pub jump: Jump,
-    /// What predictions for edges are made from: `auto`, `ends` or `product`.
+    /// Vectors from which the head predicts for edges: `auto`, `ends` or `product`.
     pub pairs: EdgeHead,
-    /// Share of attended and hidden values dropped in training; with another `kind` than `transformer`, of each layer's outputs.
+    /// Share of attended and hidden values dropped in training; for a `kind` other than
+    /// `transformer`, share of each layer's outputs.
     pub dropout: f64,
     /// Share of the nodes' embedded features dropped in training.
     pub input_dropout: f64,
@@ -145,7 +151,7 @@ pub struct ModelConfig {
     /// How edges gate attention: published `per-channel`; paper `scalar` (eq. 12).
     #[serde(with = "gate_name", skip_serializing_if = "Option::is_none")]
     pub gate: Option<Gate>,
-    /// What the softmax clamps: published `logits`; paper `exponentials`.
+    /// Values that the softmax clamps: published `logits`; paper `exponentials`.
     #[serde(with = "clamp_name", skip_serializing_if = "Option::is_none")]
     pub clamp: Option<Clamp>,
     /// Whether inputs have a bias: published `false` (for embeddings); paper `true` (eq. 1).
@@ -185,7 +191,7 @@ impl Default for ModelConfig {
     }
 }
 
-/// More than this of anything is a slip of the finger.
+/// Larger sizes are taken for typing errors.
 const MOST: usize = 1 << 16;
 
 impl ModelConfig {
@@ -202,7 +208,7 @@ impl ModelConfig {
         self.gate.unwrap_or(if self.paper() { Gate::Scalar } else { Gate::PerChannel })
     }
 
-    /// What the softmax clamps.
+    /// Values that the softmax clamps.
     pub fn clamp(&self) -> Clamp {
         self.clamp.unwrap_or(if self.paper() { Clamp::Exponentials } else { Clamp::Logits })
     }
@@ -298,7 +304,7 @@ impl ModelConfig {
             ("model.clamp", self.clamp.is_some()),
             ("model.symmetric_edges", self.symmetric_edges == Some(true)),
         ] {
-            problems.unless(!set, key, || format!("it is about the transformer, but `model.kind` is {kind}"));
+            problems.unless(!set, key, || format!("it applies only to the transformer, but `model.kind` is {kind}"));
         }
     }
 }
@@ -333,7 +339,7 @@ names!(JumpName for Jump { Last = "last", Concat = "concat", Sum = "sum" });
 names!(GateName for Gate { PerChannel = "per-channel", Scalar = "scalar" });
 names!(ClampName for Clamp { Logits = "logits", Exponentials = "exponentials" });
 
-/// The same where the key may be left out.
+/// Names of an enumeration for keys that may be left out.
 macro_rules! optional_names {
     ($module:ident, $name:ident for $kind:ty) => {
         mod $module {

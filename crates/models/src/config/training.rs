@@ -19,7 +19,7 @@ pub enum TaskName {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DataConfig {
-    /// The file; empty: a small CLUSTER set made on the spot.
+    /// The file; empty: a small CLUSTER set that is generated.
     pub file: String,
     /// What is predicted: `targets`, or `links` between nodes.
     pub task: TaskName,
@@ -27,7 +27,8 @@ pub struct DataConfig {
     pub split: [f64; 3],
     /// Seed of such a split.
     pub split_seed: u64,
-    /// Whether real-valued targets are brought to mean 0 and deviation 1 in training; undone in every output.
+    /// Whether training scales real-valued targets to mean 0 and deviation 1; outputs are scaled
+    /// back.
     pub standardize: bool,
 }
 
@@ -53,7 +54,7 @@ impl DataConfig {
     }
 }
 
-/// The rule by which parameters move.
+/// The optimizer's algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Optimizer {
@@ -64,7 +65,7 @@ pub enum Optimizer {
     Adamw,
 }
 
-/// How parameters move.
+/// The optimizer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OptimizerConfig {
@@ -92,7 +93,7 @@ impl Default for OptimizerConfig {
 }
 
 impl OptimizerConfig {
-    /// The rule at a learning rate.
+    /// The optimizer at a learning rate.
     pub fn adam(&self, lr: f64) -> gt_nn::cpu::Adam {
         gt_nn::cpu::Adam {
             lr,
@@ -119,20 +120,21 @@ impl OptimizerConfig {
     }
 }
 
-/// The rule by which the learning rate moves.
+/// The schedule's rule for the learning rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Schedule {
-    /// Falls by `factor` when the validation loss has not improved for `patience` epochs; below `min_lr` training ends.
+    /// The rate falls by `factor` after `patience` epochs without a better validation loss.
+    /// Training ends below `min_lr`.
     #[default]
     Plateau,
-    /// Falls to `min_lr` along half a cosine over all epochs.
+    /// The rate falls to `min_lr` along half a cosine over all epochs.
     Cosine,
-    /// Stays.
+    /// The rate is constant.
     Constant,
 }
 
-/// How the learning rate moves.
+/// The schedule of the learning rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ScheduleConfig {
@@ -169,7 +171,8 @@ impl ScheduleConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LossName {
-    /// By the targets: real numbers L1; one class cross-entropy, weighted where it is one of nodes or edges; several yes/no labels BCE.
+    /// By the targets: L1 for real numbers; cross-entropy for one class, weighted for classes of
+    /// nodes or edges; BCE for several yes/no labels.
     #[default]
     Auto,
     /// Mean absolute error.
@@ -178,7 +181,8 @@ pub enum LossName {
     Mse,
     /// Cross-entropy.
     CrossEntropy,
-    /// Cross-entropy, classes weighted by rarity in the batch, as published for PATTERN and CLUSTER.
+    /// Cross-entropy with classes weighted by rarity in the batch, as published for PATTERN and
+    /// CLUSTER.
     WeightedCrossEntropy,
     /// Binary cross-entropy of several yes/no labels.
     Bce,
@@ -215,11 +219,13 @@ pub struct TrainConfig {
     pub epochs: usize,
     /// Most hours; 0 for no limit.
     pub hours: f64,
-    /// Whether a step with an infinite or NaN loss or gradient is left out instead of ending the run.
+    /// Whether a step with an infinite or NaN loss or gradient is skipped instead of ending the
+    /// run.
     pub skip_bad_steps: bool,
     /// Ends after so many epochs without a better validation loss; 0 for never.
     pub early_stop: usize,
-    /// Most seconds of work that a kill may cost, unless an epoch takes longer: checkpoints are written between epochs; 0 for after every one.
+    /// Most seconds of work that a kill may cost. Checkpoints are written between epochs, so a
+    /// longer epoch may cost more; 0 for a checkpoint after every epoch.
     pub checkpoint_seconds: f64,
 }
 

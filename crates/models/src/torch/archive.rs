@@ -1,4 +1,5 @@
-//! The checkpoint format of PyTorch 1.6 and later: a zip archive with the pickle in `data.pkl` and the storages under `data/`.
+//! The checkpoint format of PyTorch 1.6 and later: a zip archive with the pickle in `data.pkl` and
+//! storages under `data/`.
 
 use std::collections::HashMap;
 
@@ -47,7 +48,8 @@ pub(super) fn read(bytes: &[u8]) -> Result<StateDict, CheckpointError> {
     })
 }
 
-/// The folder of the checkpoint, with its slash. PyTorch calls it `archive` or like the file when it was saved.
+/// The folder of the checkpoint, with its slash. PyTorch names it `archive`, or like the saved
+/// file.
 fn folder(archive: &Archive) -> Result<String, CheckpointError> {
     let folders = archive.names().filter_map(|name| name.strip_suffix("data.pkl"));
     let mut folders = folders.filter(|folder| folder.is_empty() || folder.find('/') == Some(folder.len() - 1));

@@ -12,7 +12,8 @@ const NESTED: [&str; 3] = ["state_dict", "model_state_dict", "model"];
 
 /// Reads every tensor of the state dictionary.
 ///
-/// `fetch` returns the bytes of a whole storage, exactly as many elements as it claims; `file` is the length of the checkpoint.
+/// `fetch` returns the bytes of a whole storage, with exactly the claimed number of elements;
+/// `file` is the length of the checkpoint.
 pub(super) fn state_dict<'a>(
     pickle: &Pickle<'a>,
     order: ByteOrder,

@@ -11,10 +11,10 @@ pub enum CheckpointError {
     #[error("not a PyTorch checkpoint: {0}")]
     Format(&'static str),
     /// The pickle names a function or class that is not part of weights.
-    #[error("the checkpoint asks for `{0}`, which a weights file has no need of; it was not run")]
+    #[error("the checkpoint calls `{0}`, which no weights file needs; it was not run")]
     Global(String),
     /// The pickle has an instruction that weights do not need.
-    #[error("the pickle's instruction {name} at byte {offset} has no place in a weights file; it was not run")]
+    #[error("the pickle's instruction {name} at byte {offset} does not belong in a weights file; it was not run")]
     Instruction {
         /// Name of the instruction in Python's `pickletools`, or its number.
         name: String,
@@ -51,7 +51,7 @@ pub enum CheckpointError {
     Unnamed {
         /// Position in the dictionary.
         index: usize,
-        /// What stands in the name's place.
+        /// The value found instead of a name.
         found: &'static str,
     },
     /// An entry of the state dictionary is not a tensor.

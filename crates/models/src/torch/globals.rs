@@ -94,8 +94,9 @@ impl<'a> Heap<'a> {
         Ok(Value::Tensor(place(&mut self.tensors, tensor)))
     }
 
-    /// What a persistent identifier stands for: `('storage', type, key, location, elements)`, in the legacy format followed by `None` or by
-    /// `(key of the part, first element, elements)`.
+    /// The storage that a persistent identifier names:
+    /// `('storage', type, key, location, elements)`. In the legacy format `None` or
+    /// `(key of the part, first element, elements)` follows.
     pub(super) fn persistent(&mut self, id: Value<'a>) -> Result<Value<'a>, String> {
         let Value::Tuple(id) = id else {
             return Err(format!("a persistent identifier that is {}", id.kind()));

@@ -1,5 +1,5 @@
-//! The checkpoint format before PyTorch 1.6: pickles of a magic number, a protocol version, the machine, the object and the storages' keys; then
-//! each storage, its number of elements in front.
+//! The checkpoint format before PyTorch 1.6: pickles of a magic number, a protocol version, the
+//! machine, the object and the storages' keys. Then each storage follows its number of elements.
 
 use std::collections::HashMap;
 
@@ -36,7 +36,8 @@ pub(super) fn read(bytes: &[u8]) -> Result<StateDict, CheckpointError> {
     })
 }
 
-/// Checks what the pickle at `start` describes, and returns its end; only one of these pickles is in memory at a time.
+/// Checks the value that the pickle at `start` describes, and returns the pickle's end. Only one
+/// pickle is in memory at a time.
 fn skip(
     bytes: &[u8],
     start: usize,

@@ -1,7 +1,8 @@
 //! The stack machine of pickles, with data instructions only.
 //!
-//! Values are small and copied; tuples, lists and dictionaries lie in a [`Heap`] and are named by their position, so a value that the memo repeats
-//! costs nothing, a structure that contains itself does no harm, and nothing here is recursive.
+//! Values are small and copied. Tuples, lists and dictionaries are stored in a [`Heap`] and named
+//! by their position. So a value that the memo repeats costs nothing, a structure that contains
+//! itself does no harm, and nothing here is recursive.
 
 use std::collections::HashMap;
 
@@ -9,7 +10,8 @@ use super::error::{CheckpointError, shown};
 use super::globals::{Global, StorageRef, TensorRef};
 use super::opcode as op;
 
-/// Most instructions of one pickle: a tensor takes about 35, so this is some thirty thousand tensors.
+/// Most instructions of one pickle; a tensor takes about 35, so this allows about thirty thousand
+/// tensors.
 pub const MAX_INSTRUCTIONS: usize = 1 << 20;
 
 /// A value on the stack; composite ones by their position in the [`Heap`].
@@ -19,7 +21,7 @@ pub(super) enum Value<'a> {
     Int(i64),
     /// An integer of more than 64 bits: its bytes, lowest first.
     Long(&'a [u8]),
-    // These only occur beside weights (a learning rate, say), so their values are not kept.
+    // These only occur next to weights (for example a learning rate), so their values are not kept.
     Bool,
     Float,
     Bytes,
@@ -207,7 +209,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Frames only tell a reader how much to fetch at once.
+    /// A frame only states how much a reader may fetch at once.
     fn frame(&mut self) -> Result<(), CheckpointError> {
         let length = u64::from_le_bytes(self.array()?);
         let left = self.bytes.len() - self.at;
@@ -255,7 +257,8 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// State dictionaries carry module versions as an attribute, `_metadata`; these say nothing about values.
+    /// State dictionaries carry module versions as an attribute, `_metadata`, which does not affect
+    /// values.
     fn build(&mut self) -> Result<(), CheckpointError> {
         let state = self.pop()?;
         match (self.top()?, state) {

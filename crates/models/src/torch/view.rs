@@ -16,14 +16,15 @@ impl View {
     /// A view of a storage of `storage` elements.
     ///
     /// # Errors
-    /// What does not fit, as part of a sentence.
+    /// The mismatch, as part of an error message.
     pub(super) fn new(start: usize, shape: &[usize], strides: &[usize], storage: usize) -> Result<Self, String> {
         if shape.len() != strides.len() {
             return Err(format!("shape {shape:?} has other dimensions than strides {strides:?}"));
         }
         // A dimension of one element never moves, whatever its stride.
         let dimensions = shape.iter().zip(strides).map(|(&n, &stride)| (n, if n > 1 { stride } else { 0 })).collect();
-        // Even with a dimension of none, the others multiply to a number, so that nobody who does so later overflows.
+        // Even with a dimension of 0, the product of the others is checked, so that later products
+        // cannot overflow.
         let len = shape.iter().try_fold(1usize, |len, &n| len.checked_mul(n.max(1)));
         let len = len.ok_or_else(|| format!("shape {shape:?} has more values than can be counted"))?;
         if shape.contains(&0) {

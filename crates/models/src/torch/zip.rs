@@ -1,4 +1,5 @@
-//! Zip archives of stored (uncompressed) entries, which is all that PyTorch writes; large ones use the Zip64 fields.
+//! Zip archives of stored (uncompressed) entries, as PyTorch writes them; large archives use the
+//! Zip64 fields.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -35,7 +36,8 @@ struct Entry {
 pub(super) struct Archive<'a> {
     bytes: &'a [u8],
     entries: HashMap<&'a str, Entry>,
-    /// Bytes of entries not read yet, at most: entries do not overlap, so they cannot be longer than the file together.
+    /// Upper bound of the bytes of unread entries. Entries do not overlap, so together they cannot
+    /// be longer than the file.
     left: usize,
 }
 
@@ -72,7 +74,7 @@ impl<'a> Archive<'a> {
         }
         let range = self.range(entry).ok_or_else(|| wrong("does not lie inside the file"))?;
         self.left = self.left.checked_sub(range.len()).ok_or_else(|| wrong("overlaps others"))?;
-        // PyTorch can be told not to compute checksums, and then writes zero.
+        // PyTorch has an option to skip checksums, and then writes zero.
         if entry.crc != 0 && u64::from(crc32(&self.bytes[range.clone()])) != entry.crc {
             return Err(wrong("has another checksum than when it was written"));
         }

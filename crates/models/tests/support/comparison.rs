@@ -90,7 +90,8 @@ impl<'a> Comparison<'a> {
     pub fn three_steps<T: Real>(&mut self, weights: &Weights<T>, outputs: &[T]) {
         let single = self.tolerance > 2e-6;
         let batch_norm = weights.network().norm == Norm::Batch;
-        // Steps along zero gradients are noise; how much of it reaches the output, a single-precision run of the oracle tells.
+        // Steps along zero gradients are noise; a single-precision run of the oracle shows how much
+        // of the noise reaches the output.
         let noise: HashMap<String, f64> = serde_json::from_str(&self.fixture.metadata["f32_dev"]).unwrap();
         let loose = |family: &str| match batch_norm && single {
             true => (4.0 * noise[family] / self.largest(family)).max(1e-3),

@@ -203,7 +203,7 @@ impl Fixture {
     }
 }
 
-/// Where fixtures are: what `GT_FIXTURES` says, or the repository's own and those beside it.
+/// Where fixtures are: what `GT_FIXTURES` says, or the repository's own and those next to it.
 fn folders() -> Vec<PathBuf> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     match std::env::var_os("GT_FIXTURES") {

@@ -49,7 +49,7 @@ impl<S> LayerArrays<S> {
 }
 
 impl<T: Real> LayerActivations<T> {
-    /// Makes room for some nodes and edges, of which `stream_edges` have a stream.
+    /// Allocates memory for some nodes and edges, of which `stream_edges` have a stream.
     pub(crate) fn size(&mut self, network: &Network, nodes: usize, edges: usize, stream_edges: usize) {
         self.lengths = lengths(network, nodes, edges, stream_edges);
         self.memory.size(self.lengths.iter().map(|length| length.next_multiple_of(LANES)).sum());

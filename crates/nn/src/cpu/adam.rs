@@ -184,7 +184,7 @@ mod tests {
 
     const COUNT: usize = 5 * LANES;
 
-    /// Three updates of the kernel, and the formulas beside it.
+    /// Compares three updates of the kernel with the formulas.
     fn check<T: Real>(isa: Isa, adam: &Adam, scale: f64, tolerance: f64) {
         let (mut value, mut first, mut second) = (numbers::<T>(COUNT, 1), vec![T::ZERO; COUNT], vec![T::ZERO; COUNT]);
         let mut expected: Vec<f64> = value.iter().map(|v| v.to_f64()).collect();

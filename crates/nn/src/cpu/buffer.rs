@@ -31,7 +31,7 @@ impl<T: Real> Buffer<T> {
         buffer
     }
 
-    /// Gives the array a length; what it then holds does not matter to the caller. Memory is kept.
+    /// Gives the array a length; its contents are then unspecified. Memory is kept.
     pub(crate) fn size(&mut self, length: usize) {
         let lines = length.div_ceil(LANES);
         if lines > self.lines.len() {

@@ -1,4 +1,4 @@
-//! A network on the processor: parameters, statistics, workspace, and the stages in order.
+//! A network on the CPU: parameters, statistics, workspace, and the stages in order.
 //!
 //! A stage is everything between two normalisation barriers. Within a stage each block of graphs goes through all operations while its data
 //! is in cache; at a barrier the parts' statistics are merged in fixed order.
@@ -71,9 +71,9 @@ impl<T: Real> Engine<T> {
     /// A network with all parameters zero (γ one); fill them with [`Engine::set_parameter`].
     ///
     /// # Panics
-    /// If the processor lacks the instructions.
+    /// If the CPU lacks the instructions.
     pub fn new(network: Network, isa: Isa) -> Self {
-        assert!(isa.available(), "this processor has no {isa:?}");
+        assert!(isa.available(), "this CPU has no {isa:?}");
         let layout = Parameters::new(&network);
         let width = network.channels.padded_width();
         let mut mask = vec![T::ZERO; width];
@@ -204,7 +204,8 @@ impl<T: Real> Engine<T> {
         self.dropout_key = key;
     }
 
-    /// Pairs of nodes (sources, targets; numbers within the batch) that a network over pairs is asked about from now on, instead of a batch's edges.
+    /// Sets the pairs of nodes (sources, targets; numbers within the batch) that a network over
+    /// pairs predicts from now on, instead of a batch's edges.
     ///
     /// # Panics
     /// If there are not as many sources as targets. Numbers beyond a batch's nodes panic when that batch comes.
@@ -353,7 +354,8 @@ impl<T: Real> Engine<T> {
         if self.work.training || self.network.jump != Jump::Last { layer } else { 0 }
     }
 
-    /// Whether a layer's edge stream is computed: nobody may read the last one's, but in training its statistics move as published.
+    /// Whether a layer's edge stream is computed. The last layer's may have no reader, but in
+    /// training its statistics move as published.
     pub(crate) fn edge_output(&self, layer: usize, train: bool) -> bool {
         self.network.edge_stream && (train || self.edge_gradient(layer))
     }
@@ -369,7 +371,7 @@ pub(crate) fn in_pool<R: Send>(run: impl FnOnce() -> R + Send) -> R {
     rayon::scope(|_| run())
 }
 
-/// Transposes regions, which lie in ascending order, side by side; `to` begins at `base`.
+/// Transposes adjacent regions in ascending order; `to` begins at `base`.
 fn transpose_all<T: Real>(values: &[T], to: &mut [T], base: usize, regions: &[Region]) {
     match regions {
         [] => {}

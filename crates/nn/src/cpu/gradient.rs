@@ -16,7 +16,8 @@ pub(crate) struct Gradient<T> {
 }
 
 impl<T: Real> Gradient<T> {
-    /// Starts a group of parameters. Whoever adds to them sets them to zero first, when they are about to be in cache anyway.
+    /// Starts a group of parameters. The first to add to them sets them to zero before, when they
+    /// are about to be in cache anyway.
     pub(crate) fn open(&mut self, window: Range<usize>) {
         self.first = window.start;
         self.values.size(window.len());

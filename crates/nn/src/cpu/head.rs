@@ -1,7 +1,9 @@
 //! The head: what it reads of the streams, then a multi-layer perceptron.
 //!
-//! It reads the nodes or edges of the last layer, or of all layers side by side or added up (jumping knowledge, Xu et al. 2018). For graphs nodes become one row: their mean, sum
-//! or largest value. For pairs the rows of source and target stand side by side, or are multiplied channel by channel. Perceptron: x ← ReLU(x·W + b), the last layer without ReLU.
+//! The head reads the nodes or edges of the last layer, or of all layers concatenated or added up
+//! (jumping knowledge, Xu et al. 2018). For graphs, nodes become one row: their mean, sum or
+//! largest value. For pairs, the rows of source and target are concatenated, or multiplied channel
+//! by channel. Perceptron: x ← ReLU(x·W + b), the last layer without ReLU.
 
 use std::ops::Range;
 
@@ -133,7 +135,7 @@ impl Pairs {
         self.source.len()
     }
 
-    /// Takes the batch's edges unless other pairs are asked for, and sorts places by node.
+    /// Takes the batch's edges unless other pairs are set, and sorts positions by node.
     pub(crate) fn prepare(&mut self, network: &Network, batch: &GraphBatch) {
         if !matches!(network.reads, HeadInput::Pairs | HeadInput::Products) {
             return;
@@ -160,7 +162,7 @@ impl Pairs {
 }
 
 divisible! {
-    /// The streams that are read, side by side.
+    /// The streams that are read, concatenated.
     Source { nodes: [node], edges: [edge] }
 }
 
@@ -216,7 +218,8 @@ pub(crate) fn forward<T: Real>(engine: &mut Engine<T>) {
     engine.work.head = head;
 }
 
-/// Normalises rows of a layer's output into the rows that the head reads: beside the others, or added to them. Layers come in order.
+/// Normalises rows of a layer's output into the rows that the head reads: appended to the other
+/// layers' channels, or added to them. Layers come in order.
 pub(crate) fn read_layer<T: Real>(
     engine: &Engine<T>,
     layer: usize,

@@ -1,6 +1,7 @@
 //! The input stage: a row's embeddings and linear layers, added up.
 //!
-//! x = Σ embedding[category] + W·continuous + b + Σ word vectors + W_λ·λ + b_λ (the paper's eq. 1 and 2; embeddings have no bias, as published, unless asked for).
+//! x = Σ embedding[category] + W·continuous + b + Σ word vectors + W_λ·λ + b_λ (the paper's eq. 1
+//! and 2; embeddings have no bias, as published, unless configured).
 
 use std::ops::Range;
 

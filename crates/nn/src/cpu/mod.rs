@@ -1,4 +1,4 @@
-//! The engine on processors.
+//! The engine on CPUs.
 
 mod activations;
 mod adam;

@@ -32,9 +32,9 @@ impl Kernel<f32> for Loop<'_> {
 /// GFLOP/s of all threads together, measured for a few milliseconds.
 ///
 /// # Panics
-/// If the processor lacks the instructions.
+/// If the CPU lacks the instructions.
 pub fn peak_gflops(isa: Isa) -> f64 {
-    assert!(isa.available(), "this processor has no {isa:?}");
+    assert!(isa.available(), "this CPU has no {isa:?}");
     const ROUNDS: usize = 400_000;
     let threads = rayon::current_num_threads();
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! How a batch is cut up: blocks that stay in cache, parts that run side by side.
+//! How a batch is cut up: blocks that stay in cache, parts that run in parallel.
 //!
 //! A block is some whole graphs of together about a hundred nodes; a part is some consecutive blocks. Both depend on the batch alone, never on the
 //! number of threads: sums are taken per part and added in the order of the parts, so results do not depend on it either.
@@ -314,7 +314,7 @@ pub(crate) fn cut<T>(rows: &mut [T], first: usize, whole: usize) -> (&mut [T], &
     rows.split_at_mut(first * width)
 }
 
-/// Runs `job` on every part, side by side, each with its own state and its own piece of the arrays.
+/// Runs `job` on all parts in parallel, each with its own state and its own piece of the arrays.
 pub(crate) fn for_parts<A: Divide + Send, S: Send>(
     plan: &Plan,
     states: &mut [S],
@@ -385,7 +385,7 @@ mod tests {
 
     fn plan(topology: &Topology, edge_stream: bool, whole: bool) -> Plan {
         let mut plan = Plan::default();
-        // What an earlier batch left must not matter.
+        // Leftovers of an earlier batch must have no effect.
         plan.set(&self::topology(&[ring(10), ring(200)]), edge_stream, whole);
         plan.set(topology, edge_stream, whole);
         plan

@@ -1,7 +1,8 @@
 //! Vectors of sixteen numbers, and the choice of instruction set at run time.
 //!
-//! A kernel is written once, over [`Simd`], and compiled for AVX-512, AVX2 and the plain language. [`Real::dispatch`](crate::Real) picks the
-//! compiled version; `GT_SIMD=avx512|avx2|portable` overrules what the processor would allow best.
+//! A kernel is written once, over [`Simd`], and compiled for AVX-512, AVX2 and the plain language.
+//! [`Real::dispatch`](crate::Real) picks the compiled version; `GT_SIMD=avx512|avx2|portable`
+//! overrides the choice of the best version that the CPU supports.
 
 use std::sync::OnceLock;
 
@@ -31,7 +32,7 @@ impl Isa {
         }
     }
 
-    /// Whether this processor can run it.
+    /// Whether this CPU can run the version.
     pub fn available(self) -> bool {
         match self {
             Isa::Portable => true,
@@ -46,7 +47,7 @@ impl Isa {
         }
     }
 
-    /// The best available one, or the one that `GT_SIMD` names, if this processor has it.
+    /// The best available version, or the one that `GT_SIMD` names, if this CPU supports it.
     pub fn detect() -> Self {
         static CHOICE: OnceLock<Isa> = OnceLock::new();
         *CHOICE.get_or_init(|| match std::env::var("GT_SIMD") {
@@ -64,7 +65,7 @@ impl Isa {
     /// The instruction set of a name.
     ///
     /// # Errors
-    /// A sentence, if there is none of that name or this processor lacks it.
+    /// An error message, if `GT_SIMD` names no version or one that this CPU lacks.
     ///
     /// ```
     /// use graph_transformer_nn::cpu::Isa;
@@ -75,7 +76,7 @@ impl Isa {
     pub fn named(name: &str) -> Result<Self, String> {
         match Self::ALL.into_iter().find(|isa| isa.name() == name) {
             None => Err(format!("there is no instruction set `{name}`; it is avx512, avx2 or portable")),
-            Some(isa) if !isa.available() => Err(format!("this processor has no {name}")),
+            Some(isa) if !isa.available() => Err(format!("this CPU has no {name}")),
             Some(isa) => Ok(isa),
         }
     }
@@ -90,8 +91,8 @@ pub trait Kernel<T: Real> {
 /// Sixteen numbers at a time.
 ///
 /// # Safety
-/// Types other than [`Portable`] may be used only on a processor that has their instructions, inside a function compiled for them;
-/// [`Kernel`] sees to it.
+/// Types other than [`Portable`] may be used only on a CPU that has their instructions, inside a
+/// function compiled for them; [`Kernel`] sees to it.
 pub trait Simd: Copy + 'static {
     /// Precision.
     type T: Real;
@@ -556,7 +557,7 @@ pub(crate) fn run_f32<K: Kernel<f32>>(isa: Isa, kernel: K) {
         }
         debug_assert!(isa.available());
         match isa {
-            // SAFETY: what is public asks `available` before it comes here.
+            // SAFETY: public functions check `available` before this call.
             Isa::Avx512 => return unsafe { avx512(kernel) },
             // SAFETY: as above.
             Isa::Avx2 => return unsafe { avx2(kernel) },

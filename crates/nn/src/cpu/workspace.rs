@@ -177,7 +177,8 @@ impl<T: Real> Workspace<T> {
         input::prepare(&mut self.input, network, batch, edges, all_edges);
     }
 
-    /// Makes room for the streams and activations of an inference that goes stage by stage, whatever the plan.
+    /// Allocates memory for the streams and activations of an inference that goes stage by stage,
+    /// whatever the plan.
     pub(crate) fn keep_stages(&mut self, network: &Network) {
         let (nodes, edges) = (self.topology.nodes(), self.topology.edges());
         self.size_activations(network, nodes, edges, if network.edge_stream { edges } else { 0 }, false);

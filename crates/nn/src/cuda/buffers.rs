@@ -1,4 +1,5 @@
-//! Everything that lies on the card for one network: flat arrays of parameters, buffers for the largest batch, and the kernels' structures that point into them.
+//! Everything in GPU memory for one network: flat arrays of parameters, buffers for the largest
+//! batch, and the kernels' structures that point into them.
 
 mod message;
 
@@ -9,7 +10,7 @@ use cudarc::driver::CudaStream;
 use super::abi::{self, Pointer};
 use super::device::Precision;
 use super::engine::CudaTask;
-use super::error::{CudaError, OnCard, Result};
+use super::error::{CudaError, OnGpu, Result};
 use super::memory::{Memory, at};
 use super::packing::places;
 use super::program::{Program, Shape};
@@ -120,7 +121,7 @@ impl Buffers {
         if capacity.nodes.max(capacity.edges) > i32::MAX as usize {
             return Err(CudaError::Unsupported("batches of more than 2,147,483,647 nodes or edges".into()));
         }
-        let mut memory = Memory::new(stream, OnCard::Network);
+        let mut memory = Memory::new(stream, OnGpu::Network);
         let flat = flat(&mut memory, network, &layout, task.precision, program.shape)?;
         let rows = capacity.read(network.reads);
         let batch = batch(&mut memory, &flat, capacity, task.listed)?;
@@ -160,7 +161,7 @@ impl Buffers {
         Ok(buffers)
     }
 
-    /// Gradients of the embedded nodes and edges, after the way back.
+    /// Gradients of the embedded nodes and edges, after the backward pass.
     pub(crate) fn dembedded(&self) -> [Pointer; 2] {
         let of_layers = self.layers.first().map(|layer| [layer.streams.node.dout, layer.streams.edge.dout]);
         let of_messages = self.messages.first().map(|layer| [layer.message.node.g, layer.message.edge.g]);

@@ -1,4 +1,4 @@
-//! A card: its context, and what it can do.
+//! A GPU: its context and its properties.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -43,10 +43,10 @@ pub struct CudaDevice {
     name: String,
     /// Compute capability, as the compiler names it.
     pub(crate) architecture: String,
-    /// Bytes of shared memory that a block may ask for.
+    /// Bytes of shared memory that a block may use.
     pub(crate) shared_memory: usize,
-    /// Multiprocessors.
-    pub(crate) processors: usize,
+    /// Number of streaming multiprocessors (SMs).
+    pub(crate) sms: usize,
     pub(crate) programs: Arc<Programs>,
 }
 
@@ -83,12 +83,12 @@ impl CudaDevice {
         }
         let attribute = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
         let shared_memory = context.attribute(attribute)? as usize;
-        let processors = context.attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as usize;
+        let sms = context.attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as usize;
         let architecture = format!("sm_{major}{minor}");
-        Ok(Self { context, name, architecture, shared_memory, processors, programs: Arc::default() })
+        Ok(Self { context, name, architecture, shared_memory, sms, programs: Arc::default() })
     }
 
-    /// What the card is called.
+    /// Name of the GPU.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -99,7 +99,8 @@ impl CudaDevice {
         machine_code(&options(network, shape, precision, &self.architecture), Some(cache)).map(|_| ())
     }
 
-    /// Bytes per second between chip and memory, where the driver tells: two transfers per clock over the whole bus.
+    /// Bytes per second between chip and memory, if the driver reports the bus: two transfers per
+    /// clock over the whole bus.
     pub fn bandwidth(&self) -> Option<f64> {
         let attribute = |attribute| self.context.attribute(attribute).ok().filter(|&value| value > 0).map(f64::from);
         let kilohertz = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?;

@@ -1,4 +1,5 @@
-//! A network on a card: parameters, buffers for the largest batch, and the launches of a step, captured for the usual and for the largest batch, and replayed.
+//! A network on a GPU: parameters, buffers for the largest batch, and the launches of a step. The
+//! launches are captured once for the usual and once for the largest batch, and then replayed.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -82,7 +83,8 @@ pub struct CudaEngine {
 
 /// A step's launches, for batches up to a size.
 ///
-/// A block without work still waits for a place on a processor, which the largest graphs, all in one batch, would make every batch pay for.
+/// A block without work still waits for a free SM. With a single capture, sized for the largest
+/// graphs in one batch, every batch would pay for that.
 struct Captured {
     size: Size,
     graph: CudaGraph,
@@ -95,7 +97,8 @@ impl CudaEngine {
     /// Prepares a device for a network and a data set. `cache` is a folder for compiled kernels.
     ///
     /// # Errors
-    /// If the network has something that only the processor does, kernels cannot be compiled, or memory does not suffice.
+    /// If the network needs an operation that only the CPU supports, kernels cannot be compiled, or
+    /// memory does not suffice.
     pub fn new(
         device: &CudaDevice,
         data: &Arc<ResidentData>,
@@ -106,7 +109,7 @@ impl CudaEngine {
         // A thread that finds its kernels ready has not met the device yet.
         device.context.bind_to_thread()?;
         let program = Program::of(device, &task.network, task.precision, data.usual(task.batch), cache)?;
-        // Everything waits for the main stream, and nobody but the optimiser for the other.
+        // Everything waits for the main stream, and only the optimiser for the other.
         let (least, greatest) = cudarc::driver::result::stream::get_priority_range()?;
         let stream = device.context.new_stream_with_priority(greatest)?;
         let side = device.context.new_stream_with_priority(least)?;
@@ -130,7 +133,7 @@ impl CudaEngine {
         Ok(())
     }
 
-    /// Bytes on the device, beside the data set.
+    /// Bytes on the device, without the data set.
     pub fn bytes(&self) -> usize {
         self.buffers.memory.bytes()
     }
@@ -320,7 +323,7 @@ impl CudaEngine {
     }
 }
 
-/// What only the processor does.
+/// The part of a network that only the CPU supports.
 fn check(network: &Network) -> Result<()> {
     let lacking = |what: &str| Err(CudaError::Unsupported(what.into()));
     if network.reads == HeadInput::Products {

@@ -1,4 +1,4 @@
-//! What can go wrong on a card.
+//! Errors of the CUDA backend.
 
 use std::fmt;
 
@@ -13,21 +13,21 @@ pub enum CudaError {
     NoDriver,
     /// No compiler library.
     #[error(
-        "the CUDA run-time compiler (libnvrtc) could not be loaded and no kernels for this model and card are cached; it comes with the CUDA toolkit, the driver's compatibility packages and PyTorch"
+        "the CUDA run-time compiler (libnvrtc) could not be loaded and no kernels for this model and GPU are cached; it comes with the CUDA toolkit, the driver's compatibility packages and PyTorch"
     )]
     NoCompiler,
-    /// No such card.
+    /// There is no GPU with this number.
     #[error("there is no CUDA device {asked}; this machine has {found}")]
     NoDevice {
-        /// Number asked for.
+        /// Number of the requested GPU.
         asked: usize,
-        /// How many there are.
+        /// Number of GPUs of this machine.
         found: usize,
     },
-    /// The card is too old.
+    /// The GPU is too old.
     #[error("{name} has compute capability {major}.{minor}; 8.0 or newer is needed")]
     TooOld {
-        /// The card.
+        /// Name of the GPU.
         name: String,
         /// First number.
         major: i32,
@@ -37,23 +37,23 @@ pub enum CudaError {
     /// The kernels do not compile.
     #[error("the kernels do not compile: {0}")]
     Compile(String),
-    /// The model has something that only the processor does so far.
+    /// The model needs an operation that only the CPU supports so far.
     #[error("{0} is not available on CUDA devices; use --device cpu")]
     Unsupported(String),
-    /// The driver knows too little.
+    /// The driver is too old.
     #[error("the CUDA driver is of version {found}; {} or newer is needed", version(OLDEST_DRIVER))]
     OldDriver {
-        /// Its version.
+        /// Version of the driver.
         found: String,
     },
-    /// The driver does not take the kernels.
+    /// The driver rejects the kernels.
     #[error(
-        "the CUDA driver does not take the kernels ({0}): it is older than the libnvrtc that compiled them; a newer driver, or the libnvrtc of its own CUDA version, helps, or --device cpu"
+        "the CUDA driver rejects the kernels ({0}): it is older than the libnvrtc that compiled them; install a newer driver or the libnvrtc of the driver's CUDA version, or use --device cpu"
     )]
     Rejected(String),
     /// Not enough memory.
     #[error(
-        "the card has not enough memory for {part}: {} were asked for when {} of it were there, {} are free; {} helps",
+        "the GPU has not enough memory for {part}: {} were requested after {} were allocated, {} are free; {} helps",
         size(*wanted),
         size(*held),
         size(*free),
@@ -61,28 +61,28 @@ pub enum CudaError {
     )]
     Memory {
         /// What did not fit.
-        part: OnCard,
-        /// Bytes of it on the card before.
+        part: OnGpu,
+        /// Bytes of the part that were allocated before.
         held: usize,
-        /// Bytes asked for.
+        /// Bytes requested.
         wanted: usize,
         /// Bytes free.
         free: usize,
     },
     /// Not enough memory for something that the driver needs.
-    #[error("the card's memory is used up ({0}); a smaller train.batch helps, or --device cpu")]
+    #[error("the GPU's memory is used up ({0}); a smaller train.batch helps, or --device cpu")]
     Full(String),
-    /// The card does nothing any more.
-    #[error("the card stopped working ({0})")]
+    /// The GPU stopped working.
+    #[error("the GPU stopped working ({0})")]
     Lost(String),
     /// Anything else.
     #[error("the CUDA driver reports: {0}")]
     Driver(String),
 }
 
-/// What lies on a card.
+/// What is stored in GPU memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnCard {
+pub enum OnGpu {
     /// Graphs, features and encodings.
     Data,
     /// Labels of all parts.
@@ -91,8 +91,8 @@ pub enum OnCard {
     Network,
 }
 
-impl OnCard {
-    /// What makes it smaller.
+impl OnGpu {
+    /// The setting that reduces the memory needed.
     fn remedy(self) -> &'static str {
         match self {
             Self::Data | Self::Labels => "--device cpu",
@@ -101,7 +101,7 @@ impl OnCard {
     }
 }
 
-impl fmt::Display for OnCard {
+impl fmt::Display for OnGpu {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(match self {
             Self::Data => "the data set",
@@ -129,7 +129,7 @@ fn size(bytes: usize) -> String {
 }
 
 impl CudaError {
-    /// What a driver's result means here; `text` is what the driver says of it.
+    /// The error for a result of the driver; `text` is the driver's description of the result.
     fn of(result: CUresult, text: &str) -> Self {
         use CUresult as R;
         let told = if text.is_empty() { format!("{result:?}") } else { format!("{result:?}: {text}") };
@@ -166,7 +166,7 @@ impl CudaError {
 
 impl From<DriverError> for CudaError {
     fn from(error: DriverError) -> Self {
-        // SAFETY: only tries to load the library, which is what can tell.
+        // SAFETY: only tries to load the library.
         let text = unsafe { is_culib_present() }
             .then(|| error.error_string().map(|text| text.to_string_lossy().into_owned()).unwrap_or_default());
         Self::of(error.0, &text.unwrap_or_default())
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn cards_that_stop_are_told_apart_from_drivers_that_complain() {
+    fn gpus_that_stop_are_distinguished_from_drivers_that_complain() {
         use CUresult as R;
         for lost in [
             R::CUDA_ERROR_ILLEGAL_ADDRESS,
@@ -196,36 +196,36 @@ mod tests {
             R::CUDA_ERROR_UNKNOWN,
         ] {
             let text = sentence(lost);
-            assert!(text.starts_with(&format!("the card stopped working ({lost:?}")), "{text}");
+            assert!(text.starts_with(&format!("the GPU stopped working ({lost:?}")), "{text}");
         }
         let text = sentence(R::CUDA_ERROR_INVALID_VALUE);
         assert!(text.starts_with("the CUDA driver reports: CUDA_ERROR_INVALID_VALUE"), "{text}");
     }
 
     #[test]
-    fn kernels_that_an_old_driver_refuses_are_told_with_what_helps() {
+    fn kernels_that_an_old_driver_rejects_are_reported_with_a_remedy() {
         use CUresult as R;
         for refused in
             [R::CUDA_ERROR_UNSUPPORTED_PTX_VERSION, R::CUDA_ERROR_NO_BINARY_FOR_GPU, R::CUDA_ERROR_INVALID_IMAGE]
         {
             let text = sentence(refused);
-            assert!(text.contains(&format!("does not take the kernels ({refused:?}")), "{text}");
-            assert!(text.contains("a newer driver"), "{text}");
+            assert!(text.contains(&format!("rejects the kernels ({refused:?}")), "{text}");
+            assert!(text.contains("install a newer driver"), "{text}");
         }
         let text = CudaError::OldDriver { found: version(11_020) }.to_string();
         assert_eq!(text, "the CUDA driver is of version 11.2; 11.7 or newer is needed");
     }
 
     #[test]
-    fn memory_that_does_not_suffice_is_told_with_sizes_and_what_helps() {
+    fn too_little_memory_is_reported_with_sizes_and_a_remedy() {
         let error = |part| CudaError::Memory { part, held: 3 << 20, wanted: 20 << 30, free: 900 << 20 }.to_string();
         assert_eq!(
-            error(OnCard::Network),
-            "the card has not enough memory for the network and its largest batch: 20 GB were asked for when 3 MB of it were there, 900 MB are free; \
+            error(OnGpu::Network),
+            "the GPU has not enough memory for the network and its largest batch: 20 GB were requested after 3 MB were allocated, 900 MB are free; \
              a smaller train.batch, or --device cpu, helps"
         );
-        assert!(error(OnCard::Data).contains("for the data set: "));
-        assert!(error(OnCard::Labels).ends_with("900 MB are free; --device cpu helps"));
+        assert!(error(OnGpu::Data).contains("for the data set: "));
+        assert!(error(OnGpu::Labels).ends_with("900 MB are free; --device cpu helps"));
         assert!(sentence(CUresult::CUDA_ERROR_OUT_OF_MEMORY).contains("a smaller train.batch helps, or --device cpu"));
         assert_eq!([size(0), size(5), size(1 << 20), size(9999 << 20)], ["0 bytes", "5 bytes", "1 MB", "9999 MB"]);
     }

@@ -1,11 +1,12 @@
-//! Labels of a whole data set on the card; parts of a split hold copies of their own, with the other parts' labels missing.
+//! Labels of a whole data set in GPU memory; parts of a split hold copies of their own, with the
+//! other parts' labels missing.
 
 use gt_graph::{Level, TargetRows};
 
 use super::abi;
 use super::device::CudaDevice;
 use super::engine::CudaTask;
-use super::error::{OnCard, Result};
+use super::error::{OnGpu, Result};
 use super::memory::Memory;
 use crate::channels::padded;
 use crate::loss::Loss;
@@ -27,7 +28,7 @@ impl CudaLabels {
     /// If they do not fit.
     pub fn new(device: &CudaDevice, rows: usize, labels: TargetRows<'_>) -> Result<Self> {
         let stream = device.context.default_stream();
-        let mut memory = Memory::new(&stream, OnCard::Labels);
+        let mut memory = Memory::new(&stream, OnGpu::Labels);
         let (floats, classes) = match labels {
             TargetRows::Float(values) => (memory.with(values)?, 0),
             TargetRows::Class(values) => (0, memory.with(values)?),

@@ -1,4 +1,5 @@
-//! The launches of a step, in order. Weight gradients run on a second stream, beside the way back through the layers.
+//! The launches of a step, in order. Weight gradients run on a second stream, in parallel with the
+//! backward pass through the layers.
 
 mod message;
 
@@ -45,7 +46,7 @@ struct SharedMemory {
     pair: usize,
     head: usize,
     weigh: usize,
-    /// Of layers of another kind, going back through a projection.
+    /// For layers other than attention: the backward pass through a projection.
     message: usize,
     /// Of gated layers' edges.
     gate: usize,
@@ -141,7 +142,7 @@ impl Launches {
         (self.tiles(self.size.nodes) + of_edges, 1, 1)
     }
 
-    /// Whether edges are worked on, as kernels are told.
+    /// Whether edges are worked on, as an argument of kernels.
     fn with_edges(&self, edges: bool) -> i32 {
         i32::from(edges && self.network.edge_stream)
     }
@@ -231,7 +232,7 @@ impl Launches {
         }
         self.messages(b, train)?;
         for (index, layer) in b.layers.iter().enumerate() {
-            // In inference nobody may read the last layer's edges.
+            // In inference the last layer's edges may have no reader.
             let edges = train || index + 1 < b.layers.len() || self.network.last_edges_read();
             self.layer(b, layer, edges, train)?;
             if self.network.head_reads(index + 1) {
@@ -280,7 +281,7 @@ impl Launches {
         let rows = if edges == 1 { self.size.edges } else { self.size.nodes };
         let column = if self.network.jump == Jump::Concat { index * shape.d } else { 0 } as i32;
         let add = i32::from(self.network.jump == Jump::Sum && index > 0);
-        // A block more settles the statistics of the stream that nobody reads.
+        // One more block settles the statistics of the stream without readers.
         let last = i32::from(index + 1 == self.network.layers);
         let other = if edges == 1 { layer.streams.node } else { layer.streams.edge };
         let grid = (self.tiles(rows) + last.unsigned_abs(), 1, 1);

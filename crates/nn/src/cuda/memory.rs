@@ -6,14 +6,14 @@ use std::sync::Arc;
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DeviceRepr, ValidAsZeroBits, result, sys};
 
 use super::abi::Pointer;
-use super::error::{CudaError, OnCard, Result};
+use super::error::{CudaError, OnGpu, Result};
 
 /// Hands out arrays and keeps them.
 #[derive(Debug)]
 pub(crate) struct Memory {
     stream: Arc<CudaStream>,
     /// What the arrays are for.
-    part: OnCard,
+    part: OnGpu,
     place: Place,
     held: Vec<Held>,
     bytes: usize,
@@ -22,16 +22,16 @@ pub(crate) struct Memory {
 /// Where arrays lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// On the card.
-    Card,
-    /// In the computer's own memory, locked in place, which kernels read across the bus.
+    /// In GPU memory.
+    Gpu,
+    /// In page-locked host memory, which kernels read across the bus.
     Host,
 }
 
 /// An array, freed with its owner.
 #[derive(Debug)]
 enum Held {
-    Card { _slice: CudaSlice<u8> },
+    Gpu { _slice: CudaSlice<u8> },
     Host { _pinned: Pinned },
 }
 
@@ -41,14 +41,14 @@ struct Pinned {
     context: Arc<CudaContext>,
 }
 
-// SAFETY: the address is only kept to be freed, by whoever owns it last.
+// SAFETY: the address is only kept to be freed, by the last owner.
 unsafe impl Send for Pinned {}
 // SAFETY: likewise.
 unsafe impl Sync for Pinned {}
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // Kernels may still read it. What fails here, fails because the card is gone.
+        // Kernels may still read it. A failure here means that the GPU is gone.
         let _ = self.context.bind_to_thread();
         let _ = self.context.synchronize();
         // SAFETY: it comes from `malloc_host` and is freed once.
@@ -57,11 +57,11 @@ impl Drop for Pinned {
 }
 
 impl Memory {
-    pub(crate) fn new(stream: &Arc<CudaStream>, part: OnCard) -> Self {
-        Self::at(stream, part, Place::Card)
+    pub(crate) fn new(stream: &Arc<CudaStream>, part: OnGpu) -> Self {
+        Self::at(stream, part, Place::Gpu)
     }
 
-    pub(crate) fn at(stream: &Arc<CudaStream>, part: OnCard, place: Place) -> Self {
+    pub(crate) fn at(stream: &Arc<CudaStream>, part: OnGpu, place: Place) -> Self {
         Self { stream: Arc::clone(stream), part, place, held: Vec::new(), bytes: 0 }
     }
 
@@ -75,17 +75,17 @@ impl Memory {
         self.bytes
     }
 
-    /// An array of zeros; no address where nothing is asked for.
+    /// An array of zeros; a null address for a length of zero.
     pub(crate) fn zeros<T>(&mut self, count: usize) -> Result<Pointer> {
         if count == 0 {
             return Ok(0);
         }
         let bytes = count * size_of::<T>();
         let (pointer, held) = match self.place {
-            Place::Card => {
+            Place::Gpu => {
                 let slice = self.stream.alloc_zeros::<u8>(bytes).map_err(|error| self.explain(error, bytes))?;
                 let pointer = slice.device_ptr(&self.stream).0;
-                (pointer, Held::Card { _slice: slice })
+                (pointer, Held::Gpu { _slice: slice })
             }
             Place::Host => {
                 let (pointer, pinned) = self.pinned(bytes).map_err(|error| self.explain(error, bytes))?;
@@ -109,7 +109,7 @@ impl Memory {
             std::ptr::write_bytes(address.cast::<u8>(), 0, bytes);
             Pinned { address, context: Arc::clone(context) }
         };
-        // SAFETY: the memory was mapped for the card when it was asked for.
+        // SAFETY: the memory was mapped for the GPU when it was allocated.
         unsafe { sys::cuMemHostGetDevicePointer_v2(&mut pointer, pinned.address, 0) }.result()?;
         Ok((pointer, pinned))
     }
@@ -135,7 +135,8 @@ impl Memory {
     pub(crate) fn write<T: DeviceRepr>(&self, to: Pointer, values: &[T]) -> Result<()> {
         if !values.is_empty() {
             self.stream.context().bind_to_thread()?;
-            // SAFETY: callers write no more than they asked for. A copy from ordinary memory has left it when the call returns.
+            // SAFETY: callers write no more than they allocated. A copy from ordinary memory has
+            // left it when the call returns.
             unsafe { result::memcpy_htod_async(to, values, self.stream.cu_stream()) }?;
         }
         Ok(())
@@ -150,7 +151,8 @@ impl Memory {
         let mut values = vec![T::default(); count];
         if count > 0 {
             self.stream.context().bind_to_thread()?;
-            // SAFETY: callers read no more than they asked for; the stream is waited for before the values are looked at.
+            // SAFETY: callers read no more than they allocated; the stream is waited for before the
+            // values are looked at.
             unsafe { result::memcpy_dtoh_async(&mut values, from, self.stream.cu_stream()) }?;
             self.stream.synchronize()?;
         }

@@ -1,7 +1,9 @@
 //! Where copies of parameters lie for the kernels' products.
 //!
-//! On tensor cores a lane takes its share of sixteen columns and 8 (TF32) or 16 (bf16) rows in one load of sixteen bytes, so matrices are stored in that order, already
-//! rounded; and as many columns at a time as the streams have, so that what a kernel fetches at once lies side by side. For f32 what rounding to TF32 leaves is stored too, as many numbers further as there are parameters.
+//! On tensor cores a lane takes its share of sixteen columns and 8 (TF32) or 16 (bf16) rows in one
+//! load of sixteen bytes. So matrices are stored in that order, already rounded, and as many
+//! columns at a time as the streams have. A kernel's loads are then contiguous. For f32 the
+//! remainder of rounding to TF32 is stored too, at an offset of the number of parameters.
 
 use super::device::Precision;
 use crate::parameters::{Parameters, Region};

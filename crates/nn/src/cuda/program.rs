@@ -1,4 +1,5 @@
-//! The kernels, compiled for one network, precision and card; kept on disk by source, options and card.
+//! The kernels, compiled for one network, precision and GPU; kept on disk by source, options and
+//! GPU.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_char};
@@ -42,9 +43,9 @@ pub(crate) struct Shape {
     pub(crate) hidden: usize,
     /// Rows of a tile.
     pub(crate) rows: usize,
-    /// Pieces of 16 columns of a product that a warp computes side by side.
+    /// Adjacent pieces of 16 columns of a product that a warp computes.
     pieces: usize,
-    /// Blocks that work on rows which a processor should have room for.
+    /// Blocks that work on rows and should fit on an SM together.
     places: usize,
     /// Steps along k that a stage of the ring of weights holds.
     chunk: usize,
@@ -67,16 +68,17 @@ pub(crate) struct Shape {
 /// Most threads of a block that works on rows, and most rows.
 const MOST: (usize, usize) = (768, 96);
 
-/// Registers and bytes of shared memory of a processor; of the latter, what a block has in arrays of fixed size, and the driver's.
+/// Registers and bytes of shared memory of an SM; of the latter, what a block has in arrays of
+/// fixed size, and the driver's.
 const REGISTERS: usize = 1 << 16;
 const SHARED: (usize, usize) = (228 << 10, 9 << 10);
 
 impl Shape {
     pub(crate) fn of(network: &Network, precision: Precision, device: &CudaDevice, usual: Size) -> Self {
-        Self::with(network, precision, device.processors, usual)
+        Self::with(network, precision, device.sms, usual)
     }
 
-    fn with(network: &Network, precision: Precision, processors: usize, usual: Size) -> Self {
+    fn with(network: &Network, precision: Precision, sms: usize, usual: Size) -> Self {
         let d = network.channels.padded_width();
         let (terms, deep) = match precision {
             Precision::F32 => (2, d / 8),
@@ -85,10 +87,11 @@ impl Shape {
         };
         let step = 32 * d * terms;
         let edges = if network.edge_stream { usual.edges } else { 0 };
-        // Enough to fill a card, few enough to be read again; with edges there are twice as many matrices.
+        // Enough to fill a GPU, few enough to be read again; with edges there are twice as many
+        // matrices.
         let least = if network.edge_stream { 6 } else { 16 };
         let chunks = (usual.nodes.max(edges) >> 10).clamp(least, 48);
-        let (rows, stage) = tile(d, processors, usual.nodes, edges);
+        let (rows, stage) = tile(d, sms, usual.nodes, edges);
         let shape = Self {
             d,
             heads: network.channels.padded_heads(),
@@ -108,8 +111,9 @@ impl Shape {
             chunks,
             node_chunks: (chunks * usual.nodes).div_ceil(edges.max(1)).clamp(1, chunks),
         };
-        // Runs side by side are faster with several blocks to a processor, and one alone as fast. Registers decide how many there can be,
-        // and stages of the ring are small enough for them, or as large as they may be where not even the smallest are.
+        // Parallel runs are faster with several blocks per SM, and a single run is as fast.
+        // Registers decide how many there can be, and stages of the ring are small enough for them,
+        // or as large as they may be where not even the smallest are.
         let threads = shape.threads() as usize;
         let registers = match (terms, threads) {
             (2, _) => 56,
@@ -137,11 +141,12 @@ impl Shape {
 
 /// Rows of a tile, and bytes that a stage of the ring of weights should not exceed.
 ///
-/// As few rows as there can be without more tiles than processors: each then has one, and reads the weights once. Where there are more in any case, tiles of which a processor
-/// works on several at a time.
-fn tile(d: usize, processors: usize, nodes: usize, edges: usize) -> (usize, usize) {
+/// As few rows as possible without more tiles than SMs: each SM then has one tile, and reads the
+/// weights once. If there are more tiles than SMs in any case, tiles are small enough for an SM to
+/// work on several at a time.
+fn tile(d: usize, sms: usize, nodes: usize, edges: usize) -> (usize, usize) {
     let most = (8 * MOST.0 / d).min(MOST.1).max(16) / 16 * 16;
-    let fits = |&rows: &usize| nodes.div_ceil(rows) + edges.div_ceil(rows) <= processors;
+    let fits = |&rows: &usize| nodes.div_ceil(rows) + edges.div_ceil(rows) <= sms;
     match (16..=most).step_by(16).find(fits) {
         Some(rows) => (rows, 26 << 10),
         None => (most.min(48), 9 << 10),
@@ -188,7 +193,7 @@ fn source() -> String {
     files.map(|(name, text)| format!("#line 1 \"{name}\"\n{text}")).collect()
 }
 
-/// Compiles the kernels to machine code. Needs the compiler's library, but no card.
+/// Compiles the kernels to machine code. Needs the compiler's library, but no GPU.
 ///
 /// # Errors
 /// If the library is not there, or rejects the source.
@@ -207,7 +212,8 @@ fn compile_source(source: &str, options: &[String]) -> Result<Vec<u8>> {
     let options: Vec<CString> = options.iter().map(|option| text(option)).collect::<Result<_>>()?;
     let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
     let mut program = std::ptr::null_mut();
-    // SAFETY: all texts end with a zero and outlive the program; lengths are asked for before buffers are filled.
+    // SAFETY: all texts end with a zero and outlive the program; lengths are queried before buffers
+    // are filled.
     unsafe {
         let created = sys::nvrtcCreateProgram(
             &mut program,
@@ -241,15 +247,16 @@ fn compile_source(source: &str, options: &[String]) -> Result<Vec<u8>> {
     }
 }
 
-/// A program that somebody uses, or nobody any more; locked while it is made.
+/// A program that is in use or was dropped by all its users; locked while it is compiled.
 type Place = Arc<Mutex<Weak<Program>>>;
 
-/// The programs that are in use on a card, by what they were compiled with.
+/// The programs in use on a GPU, by the options they were compiled with.
 #[derive(Debug, Default)]
 pub(crate) struct Programs(Mutex<HashMap<Vec<String>, Place>>);
 
 impl Programs {
-    /// The program in use for some options, or a new one; whoever asks for the same meanwhile waits.
+    /// The program in use for some options, or a new one; concurrent requests for the same options
+    /// wait.
     fn get(&self, options: &[String], make: impl FnOnce() -> Result<Program>) -> Result<Arc<Program>> {
         let place = {
             let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -265,11 +272,11 @@ impl Programs {
     }
 }
 
-/// The kernels on a card.
+/// The kernels on a GPU.
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) shape: Shape,
-    /// With the bytes of shared memory that a launch may ask for.
+    /// With the bytes of shared memory that a launch may use.
     functions: HashMap<&'static str, (CudaFunction, usize)>,
 }
 
@@ -326,7 +333,8 @@ fn message_kernels(kind: LayerKind) -> Vec<&'static str> {
 }
 
 impl Program {
-    /// The kernels of a network. Runs side by side that are alike share them: a processor keeps the instructions of one.
+    /// The kernels of a network. Parallel runs of the same network share them, so an SM caches the
+    /// instructions of one program.
     ///
     /// # Errors
     /// If they are not cached and cannot be compiled, or the driver rejects them.
@@ -373,7 +381,7 @@ impl Program {
         &self.functions[name].0
     }
 
-    /// Bytes of shared memory that a launch may ask for.
+    /// Bytes of shared memory that a launch may use.
     pub(crate) fn room(&self, name: &str) -> usize {
         self.functions[name].1
     }
@@ -429,7 +437,7 @@ mod tests {
     use super::*;
     use crate::{Channels, Gate};
 
-    /// Needs no card.
+    /// Needs no GPU.
     #[test]
     fn kernels_compile_for_every_kind_of_network() {
         // SAFETY: only tries to load the library.
@@ -453,7 +461,7 @@ mod tests {
         let kinds = networks.iter().flat_map(|network| Precision::ALL.map(|precision| (network, precision, "sm_90")));
         let older = Precision::ALL.map(|precision| (&networks[0], precision, "sm_80"));
         let kinds: Vec<_> = kinds.chain(older).collect();
-        // Small and large tiles by turns.
+        // Small and large tiles interleaved.
         kinds.into_par_iter().enumerate().for_each(|(number, (network, precision, architecture))| {
             let (nodes, edges) = [(6_000, 12_000), (100, 200)][number % 2];
             let usual = Size { graphs: 10, nodes, edges };
@@ -499,14 +507,14 @@ mod tests {
         let (first, again, other) = (get("a").unwrap(), get("a").unwrap(), get("b").unwrap());
         assert!(Arc::ptr_eq(&first, &again) && !Arc::ptr_eq(&first, &other));
         assert_eq!(made.load(Ordering::Relaxed), 2);
-        // What nobody uses any more does not stay on the card.
+        // A program without users does not stay on the GPU.
         drop((first, again));
         get("a").unwrap();
         assert_eq!(made.load(Ordering::Relaxed), 3);
     }
 
     #[test]
-    fn several_blocks_fit_a_processor_where_registers_allow_it() {
+    fn several_blocks_fit_an_sm_where_registers_allow_it() {
         let blocks = |width, heads, precision, nodes, edges| {
             let network = Network { edge_stream: edges > 0, ..Network::new(Channels::new(width, heads), 2) };
             let shape = Shape::with(&network, precision, 132, Size { graphs: 128, nodes, edges });
@@ -524,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn tiles_are_as_small_as_the_processors_allow() {
+    fn tiles_are_as_small_as_the_sms_allow() {
         let rows = |d, nodes, edges| tile(d, 132, nodes, edges).0;
         assert_eq!(rows(64, 2_965, 6_382), 80);
         assert_eq!(rows(64, 100, 200), 16);

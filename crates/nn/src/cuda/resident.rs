@@ -1,4 +1,4 @@
-//! A data set on the card, once; batches are lists of its graphs.
+//! A data set in GPU memory, stored once; batches are lists of its graphs.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use gt_graph::{FeatureRows, FullView, GraphBatch, GraphStore, Level};
 
 use super::abi;
 use super::device::CudaDevice;
-use super::error::{CudaError, OnCard, Result};
+use super::error::{CudaError, OnGpu, Result};
 use super::memory::{Memory, Place};
 use crate::AttentionScope;
 use crate::network::{HeadInput, Input, Network};
@@ -64,13 +64,14 @@ impl Size {
         }
     }
 
-    /// Whether a batch of this size has room for another.
+    /// Whether another batch fits into this size.
     pub(crate) fn holds(self, other: Self) -> bool {
         self.graphs >= other.graphs && self.nodes >= other.nodes && self.edges >= other.edges
     }
 }
 
-/// What only the processor does: rows of a full graph's edges are not those of the data.
+/// The part of a network that only the CPU supports: rows of a full graph's edges are not those of
+/// the data.
 fn check(network: &Network, edges: AttentionScope) -> Result<()> {
     if edges == AttentionScope::Full && network.reads.level() == Level::Edge {
         return Err(CudaError::Unsupported("a model that predicts edges and attends to full graphs".into()));
@@ -79,10 +80,12 @@ fn check(network: &Network, edges: AttentionScope) -> Result<()> {
 }
 
 impl ResidentData {
-    /// Puts what a network reads of a data set on the device, or, where that leaves no room for networks or `GT_DATA=host` asks for it, into memory here that kernels can read.
+    /// Stores what a network reads of a data set in GPU memory. If that leaves too little memory
+    /// for networks, or if `GT_DATA=host` is set, the data set is stored in host memory that
+    /// kernels can read.
     ///
     /// # Errors
-    /// If neither has room.
+    /// If neither memory suffices.
     pub fn new(device: &CudaDevice, store: &GraphStore, network: &Network, edges: AttentionScope) -> Result<Arc<Self>> {
         let stream = device.context.default_stream();
         let full = edges == AttentionScope::Full;
@@ -105,7 +108,7 @@ impl ResidentData {
         let encodings = store.encodings();
         let asked = std::env::var_os("GT_DATA").is_some_and(|place| place == "host");
         let place = if asked { Place::Host } else { place(store.bytes(), device.memory()?.0) };
-        let mut memory = Memory::at(&stream, OnCard::Data, place);
+        let mut memory = Memory::at(&stream, OnGpu::Data, place);
         let structure = abi::Resident {
             node_start: memory.with(&starts(&node_counts))?,
             edge_start: memory.with(&starts(&edge_counts))?,
@@ -134,9 +137,9 @@ impl ResidentData {
         Ok(Arc::new(Self { memory, structure, node, edge, edges, node_counts, edge_counts }))
     }
 
-    /// Whether it lies on the card, not in the computer's own memory.
+    /// Whether the data set is in GPU memory, not in host memory.
     pub fn on_card(&self) -> bool {
-        self.memory.place() == Place::Card
+        self.memory.place() == Place::Gpu
     }
 
     /// Bytes on the device.
@@ -154,7 +157,7 @@ impl ResidentData {
         Size::usual(self.node_counts.iter().sum(), self.edge_counts.iter().sum(), self.node_counts.len(), batch)
     }
 
-    /// What nearly every batch of so many graphs has room in.
+    /// A size that fits nearly every batch of so many graphs.
     pub(crate) fn roomy(&self, batch: usize) -> Size {
         self.batch_of(batch, roomy)
     }
@@ -187,10 +190,11 @@ fn roomy(counts: &[usize], graphs: usize) -> usize {
     ((graphs_drawn * mean + 3.0 * (graphs_drawn * variance).sqrt()).ceil() as usize).min(largest(counts, graphs))
 }
 
-/// Where a data set goes that takes so many bytes here, if so many are free on the card. There it takes up to twice as much, an edge being listed at both ends, and half of the
-/// card is for networks.
+/// The memory for a data set that takes `bytes` on the host when `free` bytes are free on the GPU.
+/// On the GPU a data set takes up to twice as much, because an edge is listed at both ends. Half of
+/// the GPU memory is for networks.
 fn place(bytes: usize, free: usize) -> Place {
-    if bytes > free / 4 { Place::Host } else { Place::Card }
+    if bytes > free / 4 { Place::Host } else { Place::Gpu }
 }
 
 /// Running starts, one more than counts. A full graph's may wrap around; only differences are read.
@@ -309,9 +313,9 @@ mod tests {
     }
 
     #[test]
-    fn data_that_leaves_no_room_for_a_network_stays_off_the_card() {
-        assert_eq!(place(1 << 20, 1 << 30), Place::Card);
-        assert_eq!(place(1 << 28, 1 << 30), Place::Card);
+    fn data_that_leaves_no_memory_for_a_network_stays_off_the_gpu() {
+        assert_eq!(place(1 << 20, 1 << 30), Place::Gpu);
+        assert_eq!(place(1 << 28, 1 << 30), Place::Gpu);
         assert_eq!(place((1 << 28) + 1, 1 << 30), Place::Host);
         assert_eq!(place(1, 0), Place::Host);
     }

@@ -128,7 +128,7 @@ pub fn network(width: usize, heads: usize, edge_stream: bool) -> Network {
     }
 }
 
-/// The kinds of layers beside attention.
+/// The kinds of layers except attention.
 pub const KINDS: [LayerKind; 4] =
     [LayerKind::Convolution, LayerKind::Averaging, LayerKind::AdditiveAttention, LayerKind::Gated];
 

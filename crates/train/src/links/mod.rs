@@ -39,24 +39,25 @@ pub struct Links {
     joined: [PairLists; 3],
     /// By split, for evaluation.
     apart: [PairLists; 3],
+    drops_encodings: bool,
 }
 
 impl Links {
-    /// Divides the edges of a data set; also gives the graphs that are left to see.
-    pub(crate) fn new(dataset: &Dataset, config: &Config) -> Result<(Self, GraphStore)> {
-        let graphs = dataset.graphs();
+    /// Divides the edges of a data set. Also returns the graphs without the edges that are held out.
+    pub(crate) fn new(dataset: Dataset, config: &Config) -> Result<(Self, GraphStore)> {
         let divided = match dataset.split().filter(|splits| splits.level == Level::Edge) {
             Some(splits) => splits.clone(),
-            None => draw_split(dataset, config, Level::Edge)?,
+            None => draw_split(&dataset, config, Level::Edge)?,
         };
-        let directed = config.links.directed.unwrap_or_else(|| is_directed(graphs));
+        let mut graphs = dataset.into_graphs();
+        let directed = config.links.directed.unwrap_or_else(|| is_directed(&graphs));
         let (mut known, mut held_out) = (PairLists::new(), Vec::new());
         let mut joined = [(); 3].map(|()| PairLists::new());
         for (id, graph) in graphs.iter().enumerate() {
             let splits = graphs.edge_range(id).map(|edge| divided.name(edge));
             let mut links: Vec<(Pair, &str)> = ends(graph).zip(splits).filter(|((a, b), _)| a != b).collect();
             let away = links.iter().filter(|(_, of)| *of != Split::Train.name());
-            held_out.push(away.map(|(pair, _)| *pair).collect());
+            held_out.push(sorted(away.map(|(pair, _)| ascending(*pair))));
             if !directed {
                 links.iter_mut().for_each(|(pair, _)| *pair = ascending(*pair));
             }
@@ -71,10 +72,6 @@ impl Links {
                 lists.push(links.iter().filter(|(_, of)| *of == split.name()).map(|(pair, _)| *pair));
             }
         }
-        let all: Vec<usize> = (0..graphs.len()).collect();
-        let mut seen = without(graphs, &all, &held_out);
-        // Those of the file know every edge.
-        seen.set_encodings(Encodings::default())?;
         let negatives = config.links.negatives;
         let apart = Split::ALL.map(|split| {
             let mut random = RandomStream::new(config.data.split_seed, DOMAIN_FIXED, split as u64);
@@ -90,8 +87,12 @@ impl Links {
                 return Err(DataProblem::AllJoined(split).into());
             }
         }
+        // Encodings of the file know every edge.
+        let drops_encodings = !graphs.encodings().is_empty();
+        graphs.set_encodings(Encodings::default())?;
+        graphs.retain_edges(|graph, _, pair| held_out[graph].binary_search(&ascending(pair)).is_err());
         let (both, hidden) = (scores_both_orders(config, directed), config.links.hidden);
-        Ok((Self { directed, both, negatives, hidden, known, joined, apart }, seen))
+        Ok((Self { directed, both, negatives, hidden, known, joined, apart, drops_encodings }, graphs))
     }
 
     /// Whether u→v and v→u are different links.
@@ -102,6 +103,11 @@ impl Links {
     /// `directed` or `undirected`.
     pub fn kind(&self) -> &'static str {
         if self.directed { "directed" } else { "undirected" }
+    }
+
+    /// Whether the data had encodings, which know the links that are held out and so are not used.
+    pub fn drops_encodings(&self) -> bool {
+        self.drops_encodings
     }
 
     /// Number of links of a split.

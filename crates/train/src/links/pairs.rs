@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use gt_data::RandomStream;
 
-/// Two nodes of one graph; in ascending order where direction does not count.
+/// Two nodes of one graph; in ascending order if links are undirected.
 pub(crate) type Pair = (u32, u32);
 
 /// The two nodes in ascending order.
@@ -20,7 +20,7 @@ pub(crate) struct PairLists {
 }
 
 impl PairLists {
-    /// Of no graph yet.
+    /// An empty set, without graphs.
     pub(crate) fn new() -> Self {
         Self { offsets: vec![0], pairs: Vec::new() }
     }
@@ -42,7 +42,8 @@ impl PairLists {
     }
 }
 
-/// Different pairs of different nodes that are not among `edges` (ascending), each equally likely; all there are, where that is fewer than `count`.
+/// Draws `count` different pairs of different nodes that are not among `edges` (ascending), each
+/// pair equally likely; if there are fewer pairs, all of them.
 pub(crate) fn draw_non_edges(
     nodes: usize,
     directed: bool,
@@ -115,7 +116,8 @@ mod tests {
 
     #[test]
     fn every_pair_without_an_edge_is_equally_likely() {
-        // One edge of ten pairs: nine are left, each drawn 2000 times of 18,000 on average (deviation 42).
+        // One of ten pairs is an edge; each of the other nine is drawn 2000 times of 18,000 on
+        // average (deviation 42).
         for directed in [false, true] {
             let mut counts = std::collections::BTreeMap::new();
             for number in 0..if directed { 19_000 } else { 18_000 } {

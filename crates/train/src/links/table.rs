@@ -9,8 +9,9 @@ use super::pairs::Pair;
 use crate::error::{Result, TrainError};
 use crate::predict::{NOT_FINITE, QueryGraphs};
 
-/// Pairs of a graph that are scored in one pass, at least; more where the graph itself has more rows than these. So neither does the
-/// memory for pairs outgrow that for the graph, nor do the passes over the graph outweigh its pairs.
+/// The least number of pairs of a graph that one pass scores; a graph with more rows has larger
+/// passes. So neither does the memory for pairs outgrow that for the graph, nor do the passes over
+/// the graph outweigh its pairs.
 const LEAST_AT_ONCE: usize = 1 << 16;
 
 /// Rows of a table of pairs, some of which may have no score.
@@ -76,11 +77,12 @@ fn find([graph, source, target]: [Result<usize, Problem>; 3], graphs: &QueryGrap
     Ok((stored, (node(of_source, source)?, node(of_target, target)?)))
 }
 
-/// How likely a link model finds the pairs of a table to be joined: `graph`, `source`, `target`, `link_p1` and `reason`, in the order
-/// of its rows.
+/// Scores the pairs of a table with a link model. The columns are `graph`, `source`, `target`,
+/// `link_p1` (the probability that the pair is joined) and `reason`, in the order of the table.
 ///
-/// As in [`crate::predict`], messages follow all edges of the data. A pair gets the number that its edge would get, in whatever order of
-/// its nodes if links are undirected. Rows that turn out to have no score are noted in `rows`.
+/// As in [`crate::predict`], messages follow all edges of the data. A pair gets the score of the
+/// edge that would join it; for undirected links the order of its nodes has no effect. Rows that
+/// turn out to have no score are noted in `rows`.
 ///
 /// # Errors
 /// If the model predicts something else, or a batch cannot be assembled.

@@ -9,7 +9,8 @@ use super::*;
 use crate::error::TrainError;
 use crate::prepared::Prepared;
 
-/// Random graphs, every edge in both directions unless `directed`, whose edges carry the number 100·source + target; the second one has no edges, the third no nodes.
+/// Random graphs, every edge in both directions unless `directed`, whose edges carry the number
+/// 100·source + target; the second one has no edges, the third no nodes.
 fn graphs(directed: bool) -> Dataset {
     let layout = Layout { edge: FeatureLayout { categorical: 1, ..Default::default() }, ..Default::default() };
     let mut store = GraphStore::new(layout.clone());

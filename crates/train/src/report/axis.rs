@@ -23,7 +23,7 @@ fn multiples(step: f64, from: f64, to: f64) -> Vec<f64> {
 impl Axis {
     /// From a tick below all values to one above.
     pub(super) fn linear(min: f64, max: f64) -> Self {
-        // Where all values agree there is still something to see: the value in the middle of its neighbourhood.
+        // If all values agree, the axis is a neighbourhood with the value in the middle.
         let pad = if max - min > 1e-9 * max.abs() { 0.0 } else { (0.05 * max.abs()).max(1e-6) };
         let (min, max) = (min - pad, max + pad);
         let step = round_step((max - min) / 5.0);
@@ -63,7 +63,7 @@ impl Axis {
         (place(value) - place(self.from)) / (place(self.to) - place(self.from))
     }
 
-    /// What stands at a tick.
+    /// The text at a tick.
     pub(super) fn label(&self, tick: f64) -> String {
         let largest = self.from.abs().max(self.to.abs());
         let step = if self.ticks.len() > 1 { self.ticks[1] - self.ticks[0] } else { 1.0 };

@@ -17,7 +17,7 @@ pub(super) struct Series {
 
 /// Curves that share their axes.
 pub(super) struct Chart<'a> {
-    /// Tells the charts of a page apart, for their titles.
+    /// Unique on a page; identifies the chart's title.
     pub(super) id: &'a str,
     pub(super) title: &'a str,
     pub(super) series: Vec<Series>,
@@ -35,7 +35,8 @@ const TOP: f64 = 22.0;
 const BOTTOM: f64 = 30.0;
 /// More points than this are more than a screen can show.
 const POINTS: usize = 1000;
-/// From this ratio of the largest to the smallest value a linear axis would show little more than the first epochs.
+/// From this ratio of the largest to the smallest value on, a linear axis would show only the first
+/// epochs.
 const WIDE: f64 = 50.0;
 /// Fewer points than this are marked.
 const MARKED: usize = 30;

@@ -8,7 +8,7 @@ use crate::metrics::{ClassCounts, Predicted, area_under_roc, class_counts, colum
 
 /// A matrix of more classes than this is a list of classes instead.
 const MATRIX: usize = 12;
-/// More rows than this are more than anybody reads.
+/// Most rows; readers skip longer lists.
 const ROWS: usize = 60;
 
 /// One class per row.

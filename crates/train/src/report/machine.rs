@@ -1,4 +1,4 @@
-//! What a run was made on.
+//! The machine on which a run was made.
 
 use std::fs;
 use std::process::Command;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// The machine and the moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// The processor's name.
+    /// Name of the CPU.
     pub processor: String,
     /// Threads that compute.
     pub threads: usize,
@@ -30,7 +30,7 @@ impl Machine {
     /// This one, now.
     pub fn here() -> Self {
         Self {
-            processor: processor().unwrap_or_else(|| "unknown".into()),
+            processor: cpu_name().unwrap_or_else(|| "unknown".into()),
             threads: rayon::current_num_threads(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             instructions: Isa::detect().name().into(),
@@ -48,8 +48,8 @@ fn line(file: &str, key: &str, separator: char) -> Option<String> {
     pairs.find(|(name, _)| name.trim() == key).map(|(_, value)| value.trim().trim_matches('"').to_owned())
 }
 
-/// Each system tells the processor's name in its own way.
-fn processor() -> Option<String> {
+/// Name of the CPU; each system reports it in its own way.
+fn cpu_name() -> Option<String> {
     if cfg!(target_os = "macos") {
         let output = Command::new("sysctl").args(["-n", "machdep.cpu.brand_string"]).output().ok()?;
         return String::from_utf8(output.stdout)

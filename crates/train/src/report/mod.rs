@@ -11,7 +11,7 @@
 //! | [`axis`] | scales and ticks |
 //! | [`svg`] | lines and texts of drawings |
 //! | [`table`] | heads, rows and scrolling boxes of tables |
-//! | [`machine`] | what the run was made on |
+//! | [`machine`] | the machine of the run |
 //! | [`text`] | numbers, dates and escaped text |
 
 mod axis;
@@ -40,7 +40,7 @@ use gt_graph::Split;
 
 use crate::prepared::Prepared;
 
-/// Everything that a report tells.
+/// The contents of a report.
 pub struct Report<'a> {
     name: String,
     data: &'a Prepared,
@@ -55,7 +55,7 @@ impl<'a> Report<'a> {
     /// The file's name in a run's directory.
     pub const FILE: &'static str = "report.html";
 
-    /// Gathers what there is of a run, finished or interrupted; the curves are those of all sittings.
+    /// Collects the results of a run, finished or interrupted; the curves cover all sittings.
     ///
     /// # Errors
     /// If `metrics.jsonl` cannot be read.

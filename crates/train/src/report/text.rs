@@ -16,7 +16,8 @@ pub fn escape(text: &str) -> String {
     safe
 }
 
-/// The replacement character for control characters: XML forbids them, and terminals may act on them.
+/// Replaces control characters by the replacement character: XML forbids them, and terminals may
+/// act on them.
 pub(super) fn printable(letter: char) -> char {
     match letter {
         '\t' | '\n' | '\r' => letter,
@@ -63,7 +64,7 @@ pub(super) fn tenths(value: f64) -> String {
     format!("{}.{}", count(tenths / 10), tenths % 10)
 }
 
-/// A time that somebody has waited.
+/// A duration.
 pub(super) fn duration(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
     match whole {
@@ -79,7 +80,8 @@ pub(super) fn duration(seconds: f64) -> String {
 pub(super) fn date(time: f64) -> String {
     let seconds = time.max(0.0) as u64;
     let (day, second) = (seconds / 86_400, seconds % 86_400);
-    // Years that begin in March have their odd day at the end; 719468 days lie between March of the year 0 and 1970.
+    // Years that begin in March have their leap day at the end; 719468 days lie between March of
+    // the year 0 and 1970.
     let day = day + 719_468;
     let (era, of_era) = (day / 146_097, day % 146_097);
     let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;

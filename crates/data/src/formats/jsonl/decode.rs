@@ -15,14 +15,14 @@ use super::records::{Keys, Records};
 use crate::columns as c;
 use crate::error::{DataError, Result};
 use crate::extra::Extra;
-use crate::formats::Limits;
+use crate::formats::ChunkLimits;
 use crate::raw::RawGraphs;
 use crate::reason::{Problem, Reason};
-use crate::resolve::Expected;
+use crate::resolve::{Expected, Wanted};
 use crate::stored_schema::StoredSchema;
 
 /// Lines that are parsed one after the other.
-const PIECE: usize = 64;
+const PIECE: usize = 128;
 /// Bytes of text that a node or an edge takes at least, roughly.
 const LEAST_BYTES: usize = 16;
 
@@ -30,7 +30,7 @@ const LEAST_BYTES: usize = 16;
 pub(crate) struct Decoder {
     path: PathBuf,
     lines: BufReader<File>,
-    limits: Limits,
+    limits: ChunkLimits,
     keys: Keys,
     /// The line read last, from 1.
     line: usize,
@@ -44,13 +44,13 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    pub(crate) fn open(path: &Path, expected: Option<&Expected<'_>>, limits: Limits) -> Result<Self> {
+    pub(crate) fn open(path: &Path, expected: Option<&Expected<'_>>, limits: ChunkLimits) -> Result<Self> {
         let file = File::open(path).map_err(|e| DataError::io(path, e))?;
         Ok(Self {
             path: path.into(),
             lines: BufReader::with_capacity(1 << 18, file),
             limits,
-            keys: Keys::new(expected),
+            keys: Keys(Wanted::new(expected)),
             line: 0,
             records: 0,
             readable: false,

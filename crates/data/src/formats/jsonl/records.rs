@@ -5,7 +5,6 @@ use std::fmt;
 
 use arrow_array::builder::StringBuilder;
 use arrow_buffer::NullBuffer;
-use gt_graph::encoding::EncodingKind;
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
@@ -13,7 +12,7 @@ use super::column::JsonColumn;
 use crate::columns as c;
 use crate::raw::{Bounds, RawFeatures, RawGraphs, RawTargets, RawTexts};
 use crate::reason::Reason;
-use crate::resolve::{Expected, Labels};
+use crate::resolve::Wanted;
 
 /// Keys that hold numbers.
 const NUMBERS: [&str; 12] = [
@@ -33,33 +32,11 @@ const NUMBERS: [&str; 12] = [
 
 /// Which keys are read.
 #[derive(Clone, Copy)]
-pub(super) struct Keys {
-    labels: bool,
-    /// The encoding that is read; all, if nothing is expected.
-    encoding: Option<Option<EncodingKind>>,
-    /// Whether other keys are carried along.
-    extras: bool,
-}
+pub(super) struct Keys(pub(super) Wanted);
 
 impl Keys {
-    pub(super) fn new(expected: Option<&Expected<'_>>) -> Self {
-        Self {
-            labels: expected.is_none_or(|expected| expected.labels == Labels::Read),
-            encoding: expected.map(|expected| expected.encoding),
-            extras: expected.is_none(),
-        }
-    }
-
     fn find(&self, key: &str) -> Key {
-        let encoding = |kind| self.encoding.is_none_or(|expected| expected == Some(kind));
-        let read = match key {
-            c::Y | c::SPLIT | c::NODE_SPLIT | c::EDGE_SPLIT => self.labels,
-            c::LAP_PE => encoding(EncodingKind::Laplacian),
-            c::RW_PE => encoding(EncodingKind::RandomWalk),
-            c::WL_PE => encoding(EncodingKind::WeisfeilerLehman),
-            _ => true,
-        };
-        if !read {
+        if !self.0.has_column(key) {
             return Key::Ignored;
         }
         if let Some(at) = NUMBERS.iter().position(|known| *known == key) {
@@ -70,8 +47,7 @@ impl Keys {
             c::SPLIT => Key::Split(0),
             c::NODE_SPLIT => Key::Split(1),
             c::EDGE_SPLIT => Key::Split(2),
-            _ if self.extras => Key::Extra(key.into()),
-            _ => Key::Ignored,
+            _ => Key::Extra(key.into()),
         }
     }
 }

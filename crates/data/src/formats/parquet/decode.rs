@@ -9,7 +9,6 @@ use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, TypedDictionaryArray};
 use arrow_schema::{DataType, Field, Schema as ArrowSchema};
 use gt_graph::Schema;
-use gt_graph::encoding::EncodingKind;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 
@@ -19,10 +18,10 @@ use super::guard;
 use crate::columns as c;
 use crate::error::{DataError, FileProblem, Result};
 use crate::extra::Extra;
-use crate::formats::Limits;
+use crate::formats::ChunkLimits;
 use crate::raw::{RawColumn, RawFeatures, RawGraphs, RawTargets, RawTexts, Values};
 use crate::reason::{Problem, Reason};
-use crate::resolve::{Expected, Labels};
+use crate::resolve::{Expected, Wanted};
 use crate::stored_schema::StoredSchema;
 
 /// Rows of the schema's column that are decoded at a time: the first one usually holds it.
@@ -82,7 +81,7 @@ impl Opened {
     }
 
     /// Rows that hold as many nodes and edges as the limits allow, on average over the row group with the largest graphs.
-    fn batch_rows(&self, limits: Limits) -> usize {
+    fn batch_rows(&self, limits: ChunkLimits) -> usize {
         let groups = self.metadata.metadata().row_groups().iter().filter(|group| group.num_rows() > 0);
         let content = groups.map(|group| {
             let sized = |root: &str| root == c::NODE_FEAT || root == c::EDGE_INDEX;
@@ -165,16 +164,17 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    pub(crate) fn open(path: &Path, expected: Option<&Expected<'_>>, limits: Limits) -> Result<Self> {
+    pub(crate) fn open(path: &Path, expected: Option<&Expected<'_>>, limits: ChunkLimits) -> Result<Self> {
         let opened = open(path)?;
         let names = opened.names();
         let schema = opened.stored_schema(path)?;
         let rows = opened.batch_rows(limits);
-        let batches = opened.batches(path, rows, |name| is_read(name, expected))?;
-        // Room for what the file claims, but no more than its own bytes can justify.
+        let wanted = Wanted::new(expected);
+        let batches = opened.batches(path, rows, |name| wanted.has_column(name))?;
+        // Memory for the sizes that the file claims, but no more than its own bytes can justify.
         let most = opened.uncompressed_bytes() / 8;
         let room = (opened.values_of(c::NODE_FEAT).min(most), (opened.values_of(c::EDGE_INDEX) / 2).min(most));
-        let carried = |name: &&String| expected.is_none() && !c::NATIVE.contains(&name.as_str()) && *name != c::SCHEMA;
+        let carried = |name: &&String| wanted.extras && !c::NATIVE.contains(&name.as_str()) && *name != c::SCHEMA;
         let extras = names.iter().filter(carried).map(|name| (name.clone(), Vec::new())).collect();
         Ok(Self { path: path.into(), names, schema, batches, rows: 0, room, extras })
     }
@@ -256,19 +256,6 @@ impl Decoder {
             extras.push(Extra::new(name, widen(values)));
         }
         Ok(extras)
-    }
-}
-
-/// Whether a column is decoded: labels, encodings and columns carried along only where they are read.
-fn is_read(name: &str, expected: Option<&Expected<'_>>) -> bool {
-    let Some(expected) = expected else { return true };
-    match name {
-        c::SCHEMA => true,
-        c::Y | c::SPLIT | c::NODE_SPLIT | c::EDGE_SPLIT => expected.labels == Labels::Read,
-        c::LAP_PE => expected.encoding == Some(EncodingKind::Laplacian),
-        c::RW_PE => expected.encoding == Some(EncodingKind::RandomWalk),
-        c::WL_PE => expected.encoding == Some(EncodingKind::WeisfeilerLehman),
-        _ => c::NATIVE.contains(&name),
     }
 }
 

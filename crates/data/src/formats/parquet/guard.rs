@@ -1,7 +1,8 @@
 //! Checks the skeleton of a Parquet file before anything is decoded.
 //!
-//! The decoder allocates what page headers claim, so one flipped bit can ask for gigabytes. Here every claim is first
-//! compared with something that is known: lengths with bytes that exist, page sizes with their chunk's, value counts with their column's.
+//! The decoder allocates what page headers claim, so one flipped bit can allocate gigabytes. Here
+//! every claim is first compared with something that is known: lengths with bytes that exist, page
+//! sizes with their chunk's, value counts with their column's.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};

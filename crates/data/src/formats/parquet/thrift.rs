@@ -25,8 +25,8 @@ impl<R: Read> Walker<R> {
         self.left
     }
 
-    /// Walks one structure; `see(path, value)` is told every integer with the field ids that lead to it
-    /// (list elements share their list's path).
+    /// Walks one structure; `see(path, value)` receives every integer with the field ids that lead
+    /// to it (list elements share their list's path).
     pub(super) fn walk(&mut self, see: &mut dyn FnMut(&[i16], i64)) -> io::Result<()> {
         self.structure(&mut Vec::with_capacity(MAX_DEPTH), see)
     }

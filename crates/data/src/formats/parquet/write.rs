@@ -61,7 +61,7 @@ pub(crate) fn write(dataset: &Dataset, path: &Path) -> Result<()> {
 fn properties() -> WriterProperties {
     WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1).expect("level 1 exists")))
-        // Nobody filters graphs by the smallest node index of a page.
+        // No query filters graphs by the smallest node index of a page.
         .set_statistics_enabled(EnabledStatistics::None)
         .set_created_by(concat!("graph-transformer ", env!("CARGO_PKG_VERSION")).into())
         .build()

@@ -16,7 +16,7 @@ use super::{TablePaths, Tables, schema_path};
 use crate::columns as c;
 use crate::error::{DataError, FileProblem, Result};
 use crate::extra::Extra;
-use crate::formats::Limits;
+use crate::formats::ChunkLimits;
 use crate::raw::{
     Bounds, CellKind, Depth, Extent, NamedColumn, RawColumn, RawFeatures, RawGraphs, RawTargets, RawTexts, TableRows,
     Values,
@@ -32,7 +32,7 @@ pub(crate) struct Decoder {
     roles: Roles,
     stored: Option<StoredSchema>,
     origin: Arc<TableRows>,
-    limits: Limits,
+    limits: ChunkLimits,
     /// The graph that comes next.
     next: usize,
 }
@@ -42,7 +42,7 @@ impl Decoder {
         paths: &TablePaths,
         mapping: &TableMapping,
         expected: Option<&Expected<'_>>,
-        limits: Limits,
+        limits: ChunkLimits,
     ) -> Result<Self> {
         let tables = Tables {
             nodes: Table::read(&paths.nodes)?,

@@ -31,7 +31,7 @@ pub struct TableMapping {
 }
 
 impl TableMapping {
-    /// True when nothing but defaults is asked for.
+    /// True when all roles are defaults.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }

@@ -53,7 +53,8 @@ impl TablePaths {
         path.file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with("nodes"))
     }
 
-    /// The tables beside `NAME_nodes.csv` (or `.parquet`): `NAME_edges.csv`, and `NAME_graphs.csv` whether it exists or not.
+    /// The tables next to `NAME_nodes.csv` (or `.parquet`): `NAME_edges.csv`, and `NAME_graphs.csv`
+    /// whether it exists or not.
     ///
     /// # Errors
     /// If the path is not that of a table of nodes.

@@ -1,4 +1,4 @@
-//! A table of pairs of nodes, for a model that tells how likely they are joined.
+//! A table of pairs of nodes, for a model that predicts how likely they are joined.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ impl PairTable {
     /// Names of the columns.
     pub const COLUMNS: [&str; 3] = ["graph", "source", "target"];
 
-    /// Reads a table (`.csv`, `.tsv`, `.parquet`). What its cells hold is seen when they are asked for.
+    /// Reads a table (`.csv`, `.tsv`, `.parquet`). Cells are checked when they are read.
     ///
     /// # Errors
     /// If the file cannot be read, has no rows, or lacks `source` or `target`.

@@ -9,7 +9,7 @@ use super::table::{Column, Table};
 use crate::columns as c;
 use crate::error::{DataError, FileProblem, Result};
 use crate::raw::CellKind;
-use crate::resolve::{Expected, Labels};
+use crate::resolve::{Expected, Wanted};
 
 /// Columns of a table: its level, and their positions with what their cells are.
 pub(super) struct RoleColumns {
@@ -35,20 +35,16 @@ impl Roles {
         expected: Option<&Expected<'_>>,
         stored: Option<&Schema>,
     ) -> Result<Self> {
-        let read = expected.is_none_or(|expected| expected.labels == Labels::Read);
+        let wanted = Wanted::new(expected);
         let schema = expected.map(|expected| &*expected.schema).or(stored);
         let split = tables.leveled().find_map(|(level, table)| {
-            mapping.find(mapping.split.as_ref(), table, &[c::SPLIT]).map(|at| (level, at)).filter(|_| read)
+            mapping.find(mapping.split.as_ref(), table, &[c::SPLIT]).map(|at| (level, at)).filter(|_| wanted.split)
         });
-        let targets = match (read, schema) {
-            (false, _) => None,
-            (true, Some(schema)) => match &schema.target {
-                Some(target) => Some(find_targets(tables, target, stored)?),
-                // A model may have none; a schema of the file that has none means that there are none.
-                None => expected.and_then(|_| usual_targets(tables, mapping)),
-            },
-            (true, None) if mapping.targets.is_empty() => usual_targets(tables, mapping),
-            (true, None) => Some(named_targets(tables, mapping)?),
+        let targets = match schema {
+            _ if !wanted.targets => None,
+            Some(schema) => schema.target.as_ref().map(|target| find_targets(tables, target, stored)).transpose()?,
+            None if mapping.targets.is_empty() => usual_targets(tables, mapping),
+            None => Some(named_targets(tables, mapping)?),
         };
         let roles = Self { targets, split, node: Vec::new(), edge: Vec::new(), extras: Vec::new() };
         let named = |level: Level, name: &str| {
@@ -69,7 +65,7 @@ impl Roles {
         let node = features(Level::Node, &tables.nodes, &ids.node_columns);
         let edge = features(Level::Edge, &tables.edges, &ids.edge_columns);
         let mut extras = Vec::new();
-        if let Some(table) = tables.graphs.as_ref().filter(|_| expected.is_none()) {
+        if let Some(table) = tables.graphs.as_ref().filter(|_| wanted.extras) {
             let graph = mapping.find(mapping.graph.as_ref(), table, &["graph"]);
             let carried =
                 |at: &usize| Some(*at) != graph && !roles.taken(Level::Graph, *at, &table.columns[*at].name, mapping);

@@ -10,7 +10,7 @@ use arrow_schema::{DataType, Field};
 use gt_graph::{FeatureRows, GraphRef, Level, MISSING_CLASS, TargetRows};
 
 use super::{TablePaths, schema_path};
-use crate::atomic::Prepared;
+use crate::atomic::{commit, prepare};
 use crate::columns as c;
 use crate::dataset::Dataset;
 use crate::error::{DataError, FileProblem, Result};
@@ -38,9 +38,9 @@ pub(crate) fn write(dataset: &Dataset, path: &Path) -> Result<()> {
         nodes_table(dataset).0.prepare(&paths.nodes)?,
         edges_table(dataset).0.prepare(&paths.edges)?,
         graphs_table(dataset).0.prepare(&graphs_path)?,
-        Prepared::write(&beside, |out| writeln!(out, "{stored}").map_err(|e| DataError::io(&beside, e)))?,
+        prepare(&beside, |out| writeln!(out, "{stored}").map_err(|e| DataError::io(&beside, e)))?,
     ];
-    files.into_iter().try_for_each(Prepared::commit)
+    files.into_iter().try_for_each(commit)
 }
 
 /// Names must not collide with the tables' own columns, or with each other.

@@ -1,4 +1,4 @@
-//! Tall matrices: a growing orthonormal basis, and panels of eight vectors beside it.
+//! Tall matrices: a growing orthonormal basis, and panels of eight vectors next to it.
 //!
 //! Every sum over nodes runs over fixed chunks of rows and adds the chunks in order, so results do not depend on the number of threads.
 

@@ -44,7 +44,7 @@ thread_local! {
 /// The `pairs` smallest pairs, `pairs <= nodes`, and those that complete the last one's group.
 pub(super) fn solve(component: &Component<'_>, pairs: usize) -> Result<Pairs, GraphError> {
     let degrees = Degrees::of(component);
-    // Nothing below hands work to other threads, so the buffers cannot be asked for twice.
+    // Nothing below hands work to other threads, so the buffers cannot be borrowed twice.
     let mut found = SCRATCH.with_borrow_mut(|scratch| {
         let found = scratch.solve(component, &degrees, pairs);
         if component.num_nodes > KEPT {

@@ -39,7 +39,8 @@ impl Reduction {
         (self.columns.as_flattened_mut(), self.stride * WIDTH)
     }
 
-    /// Replaces the matrix by its reflections, and fills in T: its diagonal `[n]` and what is beside it.
+    /// Replaces the matrix by its reflections, and fills in T: its diagonal `[n]` and the values
+    /// next to the diagonal.
     pub(super) fn reduce(&mut self, diagonal: &mut Vec<f64>, beside: &mut Vec<f64>) {
         diagonal.clear();
         beside.clear();
@@ -51,14 +52,14 @@ impl Reduction {
         self.dispatch(Job::Apply { vectors });
     }
 
-    /// Runs a job with the widest instructions that the processor has.
+    /// Runs a job with the widest instructions of the CPU.
     ///
     /// Worth its two unsafe lines: on graphs of a hundred nodes the whole encoding takes 60 % of its time with faer's reduction.
     fn dispatch(&mut self, job: Job<'_>) {
         #[cfg(target_arch = "x86_64")]
         {
             if is_x86_feature_detected!("avx512f") {
-                // SAFETY: the processor has what the function asks for.
+                // SAFETY: the CPU has the instructions that the function requires.
                 return unsafe { self.run_avx512(job) };
             }
             if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
@@ -81,7 +82,8 @@ impl Reduction {
         self.run::<true>(job);
     }
 
-    /// `FUSED`: whether the processor multiplies and adds in one instruction; without, `mul_add` is a slow call.
+    /// `FUSED`: whether the CPU multiplies and adds in one instruction. Without that instruction,
+    /// `mul_add` is a slow call.
     #[inline(always)]
     fn run<const FUSED: bool>(&mut self, job: Job<'_>) {
         match job {

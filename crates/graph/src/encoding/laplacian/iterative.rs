@@ -19,7 +19,7 @@ use crate::error::GraphError;
 const CONVERGED: f64 = 1e-10;
 /// Residual up to which the final, jointly refined pairs are given out.
 const ACCEPTED: f64 = 1e-8;
-/// Vectors computed beyond those asked for, at most, to complete a group of equal eigenvalues.
+/// Vectors computed beyond those requested, at most, to complete a group of equal eigenvalues.
 pub(super) const COMPLETION: usize = 32;
 /// Ritz vectors kept at a restart beyond the wanted ones.
 const GUARD: usize = 16;

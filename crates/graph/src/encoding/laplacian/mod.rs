@@ -59,10 +59,12 @@ pub enum Solver {
     Dense,
     /// Chebyshev-filtered block Krylov method, memory O(edges + n k); components too small for it are solved densely.
     ///
-    /// Groups of equal eigenvalues are completed up to 32 vectors beyond those asked for. A larger one (a star with a hundred
-    /// thousand leaves has eigenvalue 1 almost as often) is cut: the vectors are then correct eigenvectors, but their basis is not the one that
-    /// the dense solver stores. The time grows with the square root of 1 / (distance of the wanted eigenvalues to the next):
-    /// seconds for a random graph or a grid of 100,000 nodes, a minute for a path of that length.
+    /// Groups of equal eigenvalues are completed up to 32 vectors beyond those requested. A larger
+    /// one (a star with a hundred thousand leaves has eigenvalue 1 almost as often) is cut: the
+    /// vectors are then correct eigenvectors, but their basis is not the one that the dense solver
+    /// stores. The time grows with the square root of 1 / (distance of the wanted eigenvalues to
+    /// the next): seconds for a random graph or a grid of 100,000 nodes, a minute for a path of
+    /// that length.
     Iterative,
 }
 
@@ -145,7 +147,8 @@ impl Laplacian {
     /// The min(k + 1, n) smallest eigenpairs, the first one included.
     ///
     /// # Errors
-    /// [`GraphError::NotConverged`] if the iterative solver gives up; the dense one can be asked for instead.
+    /// [`GraphError::NotConverged`] if the iterative solver gives up; request the dense one
+    /// instead.
     pub fn spectrum(&self, graph: GraphRef<'_>) -> Result<Spectrum, GraphError> {
         let pairs = self.k.saturating_add(1).min(graph.num_nodes());
         let components = Components::of(&graph);

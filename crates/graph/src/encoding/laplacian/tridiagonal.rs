@@ -1,12 +1,13 @@
 //! The smallest eigenpairs of a symmetric tridiagonal matrix with spectrum in [0, 2].
 //!
-//! Sturm counts bracket the eigenvalues, several at a time because one count is a chain of divisions that leaves the processor idle.
-//! An eigenvalue alone in its bracket is finished by Rayleigh quotient iteration, the others by narrower brackets and inverse iteration.
-//! Each vector is kept orthogonal to those of close eigenvalues, and the result is checked as a whole.
+//! Sturm counts bracket the eigenvalues, several at a time, because one count is a chain of
+//! divisions that leaves the CPU idle. An eigenvalue alone in its bracket is finished by Rayleigh
+//! quotient iteration, the others by narrower brackets and inverse iteration. Each vector is kept
+//! orthogonal to those of close eigenvalues, and the result is checked as a whole.
 
 use std::ops::Range;
 
-/// Counts run for this many shifts side by side.
+/// Counts run for this many shifts in parallel.
 const LANES: usize = 8;
 /// Halvings of [0, 2] before the iteration takes over; measured, a few more or less change little.
 const HALVINGS: usize = 16;
@@ -19,7 +20,7 @@ const FINAL: f64 = 4e-15;
 /// Stands for a pivot of zero; far below the rounding of the matrix.
 const TINY: f64 = 1e-290;
 
-/// Diagonal `[n]` and the `n - 1` values beside it.
+/// Diagonal `[n]` and the `n - 1` values next to it.
 pub(super) struct Tridiagonal<'a> {
     pub(super) diagonal: &'a [f64],
     pub(super) beside: &'a [f64],
@@ -28,7 +29,7 @@ pub(super) struct Tridiagonal<'a> {
 /// Working memory, kept between calls.
 #[derive(Default)]
 pub(super) struct Workspace {
-    /// Squares of the values beside the diagonal, after a zero.
+    /// Squares of the values next to the diagonal, after a zero.
     squares: Vec<f64>,
     rows: Vec<PivotRow>,
 }

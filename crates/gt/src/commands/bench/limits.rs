@@ -1,4 +1,5 @@
-//! What a card could do at best: products by its datasheet, and the traffic that no way of computing a step avoids.
+//! Upper bounds for a GPU: products by its datasheet, and the memory traffic that no implementation
+//! of a step avoids.
 
 use gt_nn::cuda::Precision;
 use gt_nn::{Network, Parameters};
@@ -7,10 +8,12 @@ use gt_nn::{Network, Parameters};
 const SHEETS: [(&str, f64, f64); 4] =
     [("H100", 494.7, 989.4), ("H200", 494.7, 989.4), ("GH200", 494.7, 989.4), ("A100", 156.0, 312.0)];
 
-/// Most GFLOP/s of products in a precision; none for cards that are not known. In f32 every product is computed as three in TF32.
-pub fn peak_gflops(card: &str, precision: Precision) -> Option<f64> {
-    let words: Vec<&str> = card.split([' ', '-']).collect();
-    // These run at other clocks than the modules of the sheets, or are parts of a card. A100s have the same peak in every form.
+/// Peak GFLOP/s of products in a precision, or `None` for an unknown GPU. In f32 every product is
+/// computed as three products in TF32.
+pub fn peak_gflops(gpu: &str, precision: Precision) -> Option<f64> {
+    let words: Vec<&str> = gpu.split([' ', '-']).collect();
+    // These run at other clocks than the modules of the datasheets, or are parts of a GPU. All
+    // forms of the A100 have the same peak.
     if words.iter().any(|word| ["NVL", "MIG"].contains(word)) || (words.contains(&"H100") && words.contains(&"PCIe")) {
         return None;
     }
@@ -24,8 +27,12 @@ pub fn peak_gflops(card: &str, precision: Precision) -> Option<f64> {
 
 /// Bytes that a step moves at least, everything in f32, once to memory and once from there.
 ///
-/// Training: parameters, their gradients and both moments; of each layer what the way back reads (queries, keys, values, attended values, sums, hidden and output rows, and the
-/// same of edges, whose queries, keys and values are one projection). Inference: parameters are read; only what other nodes read (queries, keys, values) and what the next layer takes is written.
+/// Training: parameters, their gradients and both moments. Per layer, the arrays that the backward
+/// pass reads: queries, keys, values, attended values, sums, hidden rows and output rows. Edges
+/// have the same arrays, but their queries, keys and values are one projection.
+///
+/// Inference: parameters are read. Written are the arrays that other nodes read (queries, keys,
+/// values) and the input of the next layer.
 pub fn least_bytes(network: &Network, nodes: usize, edges: usize, train: bool) -> f64 {
     let parameters = Parameters::new(network).count() as f64;
     let d = network.channels.width() as f64;
@@ -49,15 +56,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn peaks_are_those_of_the_sheet_and_unknown_cards_have_none() {
-        let peak = |card, precision| peak_gflops(card, precision).map(f64::round);
+    fn peaks_are_those_of_the_sheet_and_unknown_gpus_have_none() {
+        let peak = |gpu, precision| peak_gflops(gpu, precision).map(f64::round);
         assert_eq!(peak("NVIDIA H200", Precision::Tf32), Some(494_700.0));
         assert_eq!(peak("NVIDIA H200", Precision::F32), Some(164_900.0));
         assert_eq!(peak("NVIDIA H100 80GB HBM3", Precision::Bf16), Some(989_400.0));
         assert_eq!(peak("NVIDIA A100-SXM4-40GB", Precision::Bf16), Some(312_000.0));
         assert_eq!(peak("NVIDIA A100-PCIE-40GB", Precision::F32), Some(52_000.0));
-        for card in ["NVIDIA H100 PCIe", "NVIDIA H200 NVL", "NVIDIA H200 MIG 1g.18gb", "NVIDIA GeForce RTX 4090", ""] {
-            assert_eq!(peak(card, Precision::F32), None, "{card}");
+        for gpu in ["NVIDIA H100 PCIe", "NVIDIA H200 NVL", "NVIDIA H200 MIG 1g.18gb", "NVIDIA GeForce RTX 4090", ""] {
+            assert_eq!(peak(gpu, Precision::F32), None, "{gpu}");
         }
     }
 
@@ -77,7 +84,8 @@ mod tests {
     fn edges_count_where_they_have_a_stream() {
         let network = Network { edge_stream: true, head: vec![1], ..Network::new(Channels::new(4, 1), 3) };
         let (some, none) = (least_bytes(&network, 5, 7, true), least_bytes(&network, 5, 0, true));
-        // Embedded rows, three projections, and two layers' attended, sum, hidden (2) and output rows.
+        // Embedded rows, three projections, and of two layers the attended, sum, hidden (2) and
+        // output rows.
         assert_eq!(some - none, f64::from(4 * 2 * 7 * (4 + 3 * 4 + 2 * 5 * 4)));
         let (some, none) = (least_bytes(&network, 5, 7, false), least_bytes(&network, 5, 0, false));
         assert_eq!(some - none, f64::from(4 * 2 * 7 * (4 + 2 * 4)));

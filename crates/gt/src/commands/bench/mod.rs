@@ -22,7 +22,8 @@ use steps::measure;
 /// Time one training and one inference step of the published configurations.
 #[derive(Args)]
 pub struct Arguments {
-    /// Which configuration [default: the published three]; `large` is one random graph, 64 channels, 4 layers
+    /// Which configuration; `large` is one random graph, 64 channels, 4 layers
+    /// [default: the published three]
     #[arg(long)]
     set: Option<Set>,
     /// Sparse or fully connected graphs [default: both]

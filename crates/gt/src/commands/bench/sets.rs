@@ -53,7 +53,8 @@ pub fn random_graph(nodes: usize, edges: usize, edge_features: bool) -> Result<G
     Ok(store)
 }
 
-/// Chains of 18 to 28 atoms with a ring bond every few atoms: as many atoms and bonds as ZINC's molecules have on average.
+/// Chains of 18 to 28 atoms with a ring bond every few atoms. Molecules of ZINC have as many atoms
+/// and bonds on average.
 fn molecules(count: usize) -> Result<GraphStore> {
     let one = FeatureLayout { categorical: 1, ..Default::default() };
     let target = TargetLayout { level: Level::Graph, kind: TargetKind::Float, columns: 1 };

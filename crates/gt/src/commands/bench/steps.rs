@@ -1,4 +1,5 @@
-//! Steps of training and inference, timed as training and prediction run them: in passes of a backend.
+//! Times steps of training and inference in passes of a backend, as training and prediction run
+//! them.
 
 use gt_nn::AttentionScope;
 use std::ops::ControlFlow;

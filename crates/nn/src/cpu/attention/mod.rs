@@ -3,7 +3,8 @@
 //! For every edge j → i and every head, with q, k, v of width d_k per head and p = E·e_ij:
 //!
 //! * without edge features: logit = Σ_c q_i·k_j / √d_k;
-//! * with, channel by channel as published: s_c = q_i·k_j / √d_k · p_c, logit = Σ_c s_c, and s itself goes on to the edge stream;
+//! * with, channel by channel as published: s_c = q_i·k_j / √d_k · p_c, logit = Σ_c s_c, and s
+//!   itself enters the edge stream;
 //! * with, by the scalar product as in eq. 12: a = Σ_c q_i·k_j / √d_k, s_c = a·p_c, logit = Σ_c s_c. (Eq. 11 needs one number per head; the sum over channels is
 //!   how the published code gets one.)
 //!
@@ -13,8 +14,9 @@
 //! Shapes: `qkv` `[nodes, 3·d]`; `proj`, `score` `[edges, d]` (edges in in-order); `weight`, `dlogit` `[edges, heads]`;
 //! `inverse` `[nodes, heads]`; `out` `[nodes, d]`. `weight` is stored negative where the clamp held.
 //!
-//! Backward runs in two passes: over the edges into each node (dq, the logits' gradients, dproj), then over the edges out of each node (dk, dv). Both only
-//! gather, so nobody writes where another does; a large graph is cut into ranges of nodes with a barrier between the passes.
+//! Backward runs in two passes: over the edges into each node (dq, the logits' gradients, dproj),
+//! then over the edges out of each node (dk, dv). Both only gather, so no two threads write to the
+//! same row; a large graph is cut into ranges of nodes with a barrier between the passes.
 
 mod backward;
 mod forward;

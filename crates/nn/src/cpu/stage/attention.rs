@@ -1,7 +1,8 @@
 //! Queries, keys, values; attention; output projection; the first normalisation's input and moments.
 //!
-//! In a plan of whole graphs a block goes through all of it at once. In an open plan every block's keys and values must be there before any block attends, and likewise going
-//! back, so the stage runs in two passes over all blocks.
+//! In a plan of whole graphs a block goes through all of it at once. In an open plan every block's
+//! keys and values must be there before any block attends, and likewise in the backward pass, so
+//! the stage runs in two passes over all blocks.
 
 use std::ops::Range;
 

@@ -83,14 +83,15 @@ impl<T: Real> Engine<T> {
     }
 }
 
-/// Takes the mutable parts of the workspace out, so that the rest of the engine can be read beside them.
+/// Takes the mutable parts of the workspace out, so that the rest of the engine can be read
+/// meanwhile.
 pub(crate) fn with_parts<T: Real>(engine: &mut Engine<T>, run: impl FnOnce(&Engine<T>, &mut [PartState<T>])) {
     let mut parts = std::mem::take(&mut engine.work.parts);
     run(engine, &mut parts);
     engine.work.parts = parts;
 }
 
-/// What one stream's half of a layer needs going back.
+/// Inputs of the backward pass of one stream's half of a layer.
 struct HalfBack<'a, T> {
     stream: Stream,
     sites: [&'a Site<T>; 2],

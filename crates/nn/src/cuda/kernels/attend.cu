@@ -2,7 +2,8 @@
 //
 //   score s = q * k / sqrt(d_k), with edges times p; logit = sum of a head's s; w = exp(clamp(logit)); attended = sum w v / sum w
 //
-// Going back everything is computed again from q, k, v, p: cheaper than keeping a number per edge, head and channel.
+// In the backward pass everything is computed again from q, k, v, p: cheaper than keeping a number
+// per edge, head and channel.
 
 #define SCALE (rsqrtf((float)(WIDTH / TRUE_HEADS)))
 
@@ -24,7 +25,7 @@ struct Attention {
   float* attended;         // [nodes, D]
   float* scores;           // [edges, D], or null
   float* inverse;          // [nodes, HEADS]
-  // Going back.
+  // Backward pass.
   const float* dattended;  // [nodes, D]
   const float* dscores;    // [edges, D], or null
   const float* delta;      // [nodes, HEADS]
@@ -283,7 +284,7 @@ __device__ void out_of(const Batch& b, const Attention& a, int node, int from, i
   put(dv, a.dqkv + (size_t)node * 3 * D + 2 * D);
 }
 
-// Blocks take in-edges and out-edges of four nodes by turns.
+// Blocks take in-edges and out-edges of four nodes interleaved.
 extern "C" __global__ void __launch_bounds__(128) attend_backward(Batch b, Attention a) {
   const bool sources = blockIdx.x % 2;
   const int node = blockIdx.x / 2 * 4 + threadIdx.x / 32;

@@ -3,7 +3,7 @@
 // The data set. Edges of a graph are sorted by target; positions are relative to the graph.
 struct Resident {
   const int* node_start;  // [graphs + 1]
-  const int* edge_start;  // [graphs + 1]; of the full graph where that is asked for
+  const int* edge_start;  // [graphs + 1]; of the full graph if the network needs it
   const int* in_start;    // [nodes] first edge into a node
   const int* in_source;   // [edges]
   const int* out_start;   // [nodes] first edge out of a node

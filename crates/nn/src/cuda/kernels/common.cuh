@@ -1,8 +1,9 @@
 // What all kernels share. Compiled for one network: D, HEADS and the rest are given by the compiler's options, so loops over them unroll.
 //
-// Rows are nodes, edges or graphs of a batch; channels lie as on the processor (padded, interleaved by head: place = c * HEADS + head). True counts are read
-// from device memory, so captured launches serve every batch that they are large enough for. No sum depends on which block comes first: partial sums lie in memory by their
-// number and are added in that order, by whoever needs them.
+// Rows are nodes, edges or graphs of a batch. Channels lie as on the CPU (padded, interleaved by
+// head: place = c * HEADS + head). True counts are read from device memory, so captured launches
+// serve every batch that they are large enough for. No sum depends on the order of blocks: partial
+// sums lie in memory by their number, and the kernels that need them add them in that order.
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -12,7 +13,7 @@ typedef unsigned long long u64;
 #define EPSILON 1e-5f
 #define MOMENTUM 0.1f
 
-// State of a run on the device; the processor looks at it once per epoch.
+// State of a run on the device; the CPU reads it once per epoch.
 struct Control {
   int next;         // batch that the next step takes
   int current;      // batch of this step
@@ -47,9 +48,9 @@ struct Site {
   float* dgamma;
   float* dbeta;
   float* running;  // mean, variance
-  float* stats;    // mean, 1/deviation, scale, shift, and going back means of dy and of dy * normalised where asked for; null where statistics are not those of a batch
+  float* stats;    // mean, 1/deviation, scale, shift, and in the backward pass means of dy and of dy * normalised if needed; null where statistics are not those of a batch
   float* moments;  // per tile, then per group of tiles: mean and sum of squared deviations of every channel
-  float* sums;     // likewise, going back: sums of dy and of dy * normalised
+  float* sums;     // likewise, backward pass: sums of dy and of dy * normalised
   u32* ticket;     // of the blocks that merge groups
   int tiles;       // the most that there can be
   int group;       // tiles of a group; 1: there are no groups
@@ -85,7 +86,7 @@ __device__ __forceinline__ float warp_sum(float v) {
   return v;
 }
 
-// Dropout's masks, as on the processor: a word of SplitMix64 decides about four channels of a row.
+// Dropout's masks, as on the CPU: a word of SplitMix64 decides about four channels of a row.
 __device__ __forceinline__ u64 mix(u64 z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;

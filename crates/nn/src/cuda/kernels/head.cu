@@ -1,7 +1,8 @@
 // The head: what it reads of the streams, a multi-layer perceptron, the loss, and back.
 
-// Normalises a layer's output into the rows that the head reads: beside other layers' (column, stride), or added to them. For the last layer one block more settles the
-// statistics of the other stream, which nothing reads.
+// Normalises a layer's output into the rows that the head reads: next to other layers' (column,
+// stride), or added to them. For the last layer one block more settles the statistics of the other
+// stream, which nothing reads.
 extern "C" __global__ void __launch_bounds__(THREADS) read_rows(Batch b, const float* x, Site site, Site other, float* source, int column, int stride, int add, int last) {
   const Control* control = b.control;
   __shared__ __align__(16) float found[2 * D];
@@ -43,7 +44,7 @@ extern "C" __global__ void pool(Batch b, const float* source, int width, int rea
   }
 }
 
-// Rows of an edge's source and target side by side.
+// Rows of an edge's source and target, concatenated.
 extern "C" __global__ void pair_up(Batch b, const float* source, int width, float* joined) {
   const int edges = b.control->edges;
   for (int e = blockIdx.x; e < edges; e += gridDim.x)
@@ -198,7 +199,8 @@ extern "C" __global__ void count_labels(Batch b, const Labels* of, u32* class_co
   }
 }
 
-// Loss and gradient of the outputs; outputs and the batch's loss go to where the processor finds them at the end of the epoch. A thread per row.
+// Loss and gradient of the outputs; outputs and the batch's loss go to where the CPU reads them at
+// the end of the epoch. A thread per row.
 extern "C" __global__ void loss(Batch b, const Labels* of, const u32* class_counts, const float* out, float* dout, float* outputs, double* losses, double* partial, u32* ticket) {
   Control* control = b.control;
   const Labels labels = *of;

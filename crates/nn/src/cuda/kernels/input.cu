@@ -77,8 +77,9 @@ struct InputGradient {
 
 #define INPUT_SLICES 16
 
-// What a table or layer of the input gets back, all of one stream in a launch. Block (entry of all of them, chunk, 32 channels): sums over a chunk's rows; threads (channel, slice):
-// slices take rows by turns, and are added in order.
+// What a table or layer of the input gets back, all of one stream in a launch. Block (entry of all
+// of them, chunk, 32 channels): sums over a chunk's rows; threads (channel, slice): slices take
+// rows interleaved, and are added in order.
 extern "C" __global__ void embed_backward(Batch b, Input in, const InputGradient* list, int edges, const float* g, size_t stride, int chunks, u32 threshold, float scale) {
   int entry = blockIdx.x, number = 0;
   while (entry >= list[number].entries) entry -= list[number++].entries;

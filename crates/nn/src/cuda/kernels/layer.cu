@@ -11,11 +11,11 @@ struct Half {
   float* attended;      // [rows, D]
   float* middle;        // [rows, D] before the first normalisation
   float* hidden;        // [rows, HIDDEN]
-  u32* passed;          // [tiles, THREADS] which of the hidden values that a thread of `feed` computes are above 0; the same thread asks going back
+  u32* passed;          // [tiles, THREADS] which of the hidden values that a thread of `feed` computes are above 0; the same thread reads them in the backward pass
   float* out;           // [rows, D] before the second normalisation
   float* normal_in;     // the normalised input, where gradients cannot compute it again tile by tile (layer normalisation)
   float* normal_middle; // the normalised middle likewise
-  // Going back.
+  // Backward pass.
   float* dout;          // gradient of the normalised output, then of `x` normalised
   float* dout_raw;      // of `out`
   float* dhidden;       // of the hidden values before ReLU
@@ -43,8 +43,9 @@ struct Tile {
   bool edges, idle;
 };
 
-// A launch is made for more rows than a batch has: blocks with work come first, `parts` for each tile of nodes and then one for each of edges, so that they have the processors
-// for themselves. Each stream has a tile even without rows: it finishes sums.
+// A launch is made for more rows than a batch has. Blocks with work come first, `parts` for each
+// tile of nodes and then one for each tile of edges, so that they share the SMs with no idle block.
+// Each stream has a tile even without rows, which finishes sums.
 __device__ __forceinline__ Tile tile_of(const Batch& b, bool with_edges, int parts = 1) {
   const int node_rows = b.control->nodes, edge_rows = b.control->edges, nodes = tiles_of(node_rows);
   Tile t;
@@ -129,7 +130,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, PLACES) join(Batch b, Stre
   add_statistics(h.norm1, y, t.number, t.row0, t.rows, b.control->train);
 }
 
-// Hidden values come and go D columns at a time: a tile of all of them would leave room for fewer blocks.
+// Hidden values come and go D columns at a time: a tile of all of them would leave memory for fewer
+// blocks.
 __device__ __forceinline__ int hidden_width(int from) { return HIDDEN % D == 0 ? D : min(D, HIDDEN - from); }
 static_assert(HIDDEN <= 2 * D, "a thread's hidden values are as many as bits of `passed`");
 

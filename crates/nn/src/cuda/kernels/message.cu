@@ -5,8 +5,10 @@
 //   additive attention:  project z = h W, and logits; attend x; measure x
 //   gated:               project A, B, D, E = h W + b; gates = e W + b + D of the source + E of the target, and measure them; gather x; measure x
 //
-// Where a layer begins with a projection, it first activates what the layer below left; `activate` is then for the last one. Likewise going back.
-// Of a gated layer's edges there are many more than the caches hold: what can be computed again is not written, and what follows on it is done while it is there.
+// Where a layer begins with a projection, it first activates what the layer below left; `activate`
+// is then for the last one. Likewise in the backward pass. Of a gated layer's edges there are many
+// more than the caches hold: what can be computed again is not written, and what follows on it is
+// done while it is there.
 
 // One stream of a layer.
 struct MessageHalf {
@@ -14,7 +16,7 @@ struct MessageHalf {
   float* projected;   // [nodes, PROJECTED], or the sums m of a convolution
   float* x;           // [rows, D] before the normalisation; of edges the gates
   float* out;         // [rows, D] the layer's output
-  // Going back.
+  // Backward pass.
   float* g;           // gradient of the output, then of the input
   float* dy;          // of the normalised x; null where it is computed again, from g
   float* dx;          // of x
@@ -38,7 +40,7 @@ struct Message {
   float* dlogits;        // like `logits`
   float* dt;             // [edges, HEADS]
   int single;            // whether all channels are one head
-  float* inverse;        // [nodes, D] of gated layers: 1 / sum of the open gates; going back the gradient of x times that
+  float* inverse;        // [nodes, D] of gated layers: 1 / sum of the open gates; in the backward pass the gradient of x times that
 };
 
 #if KIND > 0
@@ -67,7 +69,8 @@ __device__ __forceinline__ float share_of(int degree, bool is_target) {
   return is_target ? 1.f / max(1, degree) : 1.f;
 }
 
-// Rows times the shares of both ends, added up over the edges into a node, or, going back, out of it.
+// Rows times the shares of both ends, added up over the edges into a node, or, in the backward
+// pass, out of it.
 __device__ __forceinline__ Lane gathered(const int* start, const int* ends, const int* other, const float* from, int node, bool back) {
   Lane sum = nothing();
   const int first = start[node], to = start[node + 1];
@@ -306,7 +309,8 @@ extern "C" __global__ void __launch_bounds__(128) message_forward(Batch b, Messa
 }
 
 #if NORM == 1
-// What a batch normalisation's way back needs, per channel: dx = scale * dy - (factor * x + offset), which is scale * (dy - mean(dy) - x^ * mean(dy * x^)).
+// Inputs of a batch normalisation's backward pass, per channel: dx = scale * dy - (factor * x +
+// offset), which is scale * (dy - mean(dy) - x^ * mean(dy * x^)).
 struct Channels {
   Lane scale, shift, factor, offset;
 };
@@ -546,8 +550,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) message_project(Batch b, M
 }
 
 #if KIND == 3
-// Edges are many, and their rows come from far away: all that a tile needs is asked for at once, and is on its way while a processor works on other tiles.
-#define EDGE_TILES (THREADS <= 512 ? 2 : 1)  // of a processor at least, which bounds registers
+// Edges are many, and their rows come from far away: all loads of a tile are issued at once, and
+// are in flight while an SM works on other tiles.
+#define EDGE_TILES (THREADS <= 512 ? 2 : 1)  // per SM at least, which bounds registers
 
 // The edges' gates, and what the normalisation needs of them. `message_project` has done the nodes.
 extern "C" __global__ void __launch_bounds__(THREADS, EDGE_TILES) message_gate(Batch b, Message m, Message below, int first) {

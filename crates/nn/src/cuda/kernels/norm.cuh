@@ -1,9 +1,11 @@
 // Normalisations (NORM: 0 none, 1 over the rows of the batch, 2 over the channels of a row) on tiles of ROWS rows.
 //
-// Batch: every tile leaves the mean and the sum of squared deviations of its rows; the blocks of the next kernel merge those of all tiles, each for itself and all in the
-// same order, so nobody waits for a last block. Where there are many tiles, a kernel in between merges groups of them, and its last block the groups.
-//   dx = scale * (dy - mean(dy) - x^ * mean(dy * x^))
-// Layer: g = gamma * dy; dx = (g - mean(g) - x^ * mean(g * x^)) / deviation, a row's statistics computed again rather than kept.
+// Batch: every tile leaves the mean and the sum of squared deviations of its rows; the blocks of
+// the next kernel merge those of all tiles, each for itself and all in the same order, so no block
+// waits for a last one. Where there are many tiles, a kernel in between merges groups of them, and
+// its last block the groups. dx = scale * (dy - mean(dy) - x^ * mean(dy * x^)) Layer: g = gamma *
+// dy; dx = (g - mean(g) - x^ * mean(g * x^)) / deviation, a row's statistics computed again rather
+// than kept.
 
 #define STAT(n) (site.stats + (n) * D)
 #define SLICES (2 * THREADS / D)
@@ -124,7 +126,8 @@ __device__ void merge_statistics(const Site& site, int rows, bool settle, float*
   __syncthreads();
 }
 
-// What the way back through a normalisation needs of the whole batch, into `means` (shared, D); `settle`: for later kernels too.
+// Statistics of the whole batch for the backward pass through a normalisation, into `means`
+// (shared, D); `settle`: for later kernels too.
 __device__ void merge_means(const Site& site, int rows, bool settle, float2* means) {
   merge_sums(items_of(site, site.sums, rows), means);
   const float each = 1.f / max(rows, 1);
@@ -135,7 +138,7 @@ __device__ void merge_means(const Site& site, int rows, bool settle, float2* mea
       STAT(4)[p] = mean.x;
       STAT(5)[p] = mean.y;
     }
-    // What the caller may have asked for.
+    // Loads that the caller may have issued.
     wait_for_all_copies();
   }
   __syncthreads();
@@ -169,7 +172,8 @@ __device__ const float* find_statistics(const Site& site, int rows, bool train, 
   return found;
 }
 
-// Likewise of the way back; and what is settled already, mean, 1/deviation and scale, into `settled` (shared, 3 * D).
+// The same for the backward pass; and the settled statistics, mean, 1/deviation and scale, into
+// `settled` (shared, 3 * D).
 __device__ void find_means(const Site& site, int rows, float2* means, float* settled) {
   const int p = threadIdx.x;
   if (p < D)

@@ -125,7 +125,8 @@ __device__ __forceinline__ void copy_or_zero(float* to, const float* from, bool 
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from), "r"(real ? 16 : 0) : "memory");
 }
 
-// Copies one value likewise; the thread that asked for it may read it after `wait_for_all_copies`, others after a barrier.
+// Copies one value likewise; the thread that issued the copy may read it after
+// `wait_for_all_copies`, others after a barrier.
 __device__ __forceinline__ void copy_value(float* to, const float* from) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from) : "memory");
 }
@@ -148,7 +149,7 @@ extern __shared__ float shared[];
 // What a kernel has besides the ring.
 __device__ __forceinline__ float* tiles_memory() { return shared + RING; }
 
-// A lane's share of a product: pairs of neighbours in PIECES pieces of 16 x 16 entries, side by side.
+// A lane's share of a product: pairs of neighbours in PIECES adjacent pieces of 16 x 16 entries.
 #define PAIRS (4 * PIECES)
 #define ABREAST (D / 16 / PIECES)  // warps that share 16 rows
 

@@ -22,7 +22,7 @@ struct Jobs {
 #define AHEAD 4              // sets of rows that are under way together
 #define SIDE (UNIT + 8)      // of a row in shared memory: no two lanes of a fragment meet in a bank
 #define UNIT_THREADS (UNIT * UNIT / 16)
-#define UNIT_BLOCKS (KIND == 3 && UNIT <= 80 ? 2 : UNIT <= 64 && TERMS == 1 ? 3 : 1)  // of a processor at least, which bounds registers
+#define UNIT_BLOCKS (KIND == 3 && UNIT <= 80 ? 2 : UNIT <= 64 && TERMS == 1 ? 3 : 1)  // per SM at least, which bounds registers
 
 // Neighbours, at once.
 template <int COUNT>

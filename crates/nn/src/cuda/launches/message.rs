@@ -48,7 +48,7 @@ impl Launches {
                 self.read_message(b, below, index - 1)?;
             }
             if !self.projects_first() || index == last {
-                // In inference nobody may read the last layer's edges.
+                // In inference the last layer's edges may have no reader.
                 let edges = train || index < last || self.network.last_edges_read();
                 let (grid, m) = (self.grid(edges), self.of(layer.message, edges));
                 let Self { stream, program, shared, .. } = self;
@@ -160,7 +160,7 @@ impl Launches {
         Ok(())
     }
 
-    /// The way back through an activation that is not part of another launch.
+    /// The backward pass through an activation that is not part of another launch.
     fn activate_backward(&self, b: &Buffers, m: abi::Message, last: bool, edges: bool) -> Result<()> {
         let Self { stream, program, shared, network, .. } = self;
         let column = if network.jump == Jump::Concat { (network.layers - 1) * program.shape.d } else { 0 };

@@ -1,4 +1,5 @@
-//! Additive attention: z = h·W, logits, then every node attends. All projections must be there before any node attends, and likewise going back, so both ways take two passes.
+//! Additive attention: z = h·W, logits, then every node attends. All projections must be there
+//! before any node attends, and likewise in the backward pass. So both directions take two passes.
 
 use super::{Back, Finishing, Pass, Passed, Projected};
 use crate::Stream;

@@ -1,4 +1,5 @@
-//! Gated messages: A, B, D and E of the nodes, C of the edges, then the gates. All nodes' terms must be there before any gate opens, and likewise going back, so both ways take
+//! Gated messages: A, B, D and E of the nodes, C of the edges, then the gates. All nodes' terms
+//! must be there before any gate opens, and likewise in the backward pass. So both directions take
 //! two passes.
 
 use super::{Finishing, Pass, Passed, Projected};
