@@ -36,7 +36,7 @@ pub(crate) struct RawGraphs {
 /// Features on nodes, or on edges.
 pub(crate) enum RawFeatures {
     /// Under the three keys of the native layout: numbers, continuous ones, lists of indices.
-    Native([RawColumn; 3]),
+    Native(Box<[RawColumn; 3]>),
     /// Columns with names of their own, one value per row.
     Named(Vec<NamedColumn>),
 }
@@ -69,7 +69,7 @@ pub(crate) enum CellKind {
 /// Targets.
 pub(crate) enum RawTargets {
     /// The column `y`; its shape says what it belongs to.
-    Native(RawColumn),
+    Native(Box<RawColumn>),
     /// Columns of the table of a level.
     Named { level: Level, columns: Vec<NamedColumn> },
     /// None, or none that anybody reads.

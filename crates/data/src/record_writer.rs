@@ -52,7 +52,7 @@ pub struct RecordWriter {
 
 /// A file under construction.
 enum Sink {
-    Parquet(ArrowWriter<BufWriter<File>>),
+    Parquet(Box<ArrowWriter<BufWriter<File>>>),
     Csv(Box<csv::Writer<BufWriter<File>>>),
     JsonLines(BufWriter<File>),
 }
@@ -121,7 +121,7 @@ impl Sink {
                     .set_max_row_group_row_count(Some(GROUP_ROWS))
                     .build();
                 let writer = ArrowWriter::try_new(out, arrow_schema(records), Some(properties));
-                Ok(Sink::Parquet(writer.map_err(|e| parquet_error(path, e))?))
+                Ok(Sink::Parquet(Box::new(writer.map_err(|e| parquet_error(path, e))?)))
             }
             "jsonl" | "ndjson" => Ok(Sink::JsonLines(out)),
             kind => {

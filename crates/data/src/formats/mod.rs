@@ -80,7 +80,7 @@ impl Default for ChunkLimits {
 
 /// A file that is turned into raw graphs, chunk by chunk.
 pub(crate) enum Decoder {
-    Parquet(parquet::Decoder),
+    Parquet(Box<parquet::Decoder>),
     JsonLines(Box<jsonl::Decoder>),
     Tables(Box<tables::Decoder>),
 }
@@ -89,7 +89,7 @@ impl Decoder {
     /// Opens a file, for what is expected or for everything in it.
     pub(crate) fn open(path: &Path, expected: Option<&Expected<'_>>, limits: ChunkLimits) -> Result<Self> {
         Ok(match Format::of(path)? {
-            Format::Parquet => Self::Parquet(parquet::Decoder::open(path, expected, limits)?),
+            Format::Parquet => Self::Parquet(Box::new(parquet::Decoder::open(path, expected, limits)?)),
             Format::JsonLines => Self::JsonLines(Box::new(jsonl::Decoder::open(path, expected, limits)?)),
             Format::Tables => {
                 let paths = TablePaths::beside(path)?.that_exist();

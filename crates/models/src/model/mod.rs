@@ -21,7 +21,7 @@ pub use predict::{Predictions, largest, sigmoid, unscale};
 
 use crate::torch::{StateDict, Values};
 use crate::weights::{NamedTensor, weights_from};
-use crate::{Config, ConfigError, WeightsError, initial_weights};
+use crate::{Config, ConfigError, initial_weights};
 
 /// A model: configuration, the columns of its data, the scale of its targets, and weights.
 ///
@@ -79,7 +79,7 @@ impl Model {
             };
             (tensor.name().to_owned(), NamedTensor { shape: tensor.shape().to_vec(), values })
         });
-        let weights = weights_from(&network, tensors.collect()).map_err(WeightsError::from)?;
+        let weights = weights_from(&network, tensors.collect())?;
         Ok(Self { config, schema, scaling: Vec::new(), weights })
     }
 
