@@ -475,8 +475,7 @@ mod tests {
     fn a_structure_that_differs_from_the_kernels_does_not_compile() {
         // SAFETY: only tries to load the library.
         if !unsafe { sys::is_culib_present() } {
-            eprintln!("skipped: the CUDA run-time compiler is not on this machine");
-            return;
+            return skip(Resource::Nvrtc, "the CUDA run-time compiler (libnvrtc) cannot be loaded");
         }
         let network = Network::new(Channels::new(16, 1), 1);
         let shape = Shape::with(&network, Precision::F32, 132, Size { graphs: 1, nodes: 10, edges: 0 });

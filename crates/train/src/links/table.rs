@@ -80,9 +80,9 @@ fn find([graph, source, target]: [Result<usize, Problem>; 3], graphs: &QueryGrap
 /// Scores the pairs of a table with a link model. The columns are `graph`, `source`, `target`,
 /// `link_p1` (the probability that the pair is joined) and `reason`, in the order of the table.
 ///
-/// As in [`crate::predict`], messages follow all edges of the data. A pair gets the score of the
-/// edge that would join it; for undirected links the order of its nodes has no effect. Rows that
-/// turn out to have no score are noted in `rows`.
+/// Messages follow all edges of the data. A pair gets the score of the edge that would join it; for
+/// undirected links the order of its nodes has no effect. Rows that turn out to have no score are
+/// noted in `rows`.
 ///
 /// # Errors
 /// If the model predicts something else, or a batch cannot be assembled.
