@@ -65,7 +65,7 @@ pub(crate) fn checks() -> String {
     for Layout { name, size, fields } in LAYOUTS {
         check(format!("sizeof({name}) == {size}"), name);
         for Field { name: field, offset, size } in fields.iter().filter(|field| !field.name.starts_with(PADDING)) {
-            let at = format!("__builtin_offsetof({name}, {field}) == {offset}");
+            let at = format!("__INTADDR__(&(({name}*)0)->{field}) == {offset}");
             check(format!("{at} && sizeof({name}::{field}) == {size}"), &format!("{name}::{field}"));
         }
     }

@@ -480,7 +480,7 @@ mod tests {
         let network = Network::new(Channels::new(16, 1), 1);
         let shape = Shape::with(&network, Precision::F32, 132, Size { graphs: 1, nodes: 10, edges: 0 });
         let options = options(&network, shape, Precision::F32, "sm_90");
-        let (size, offset) = ("sizeof(Site) == 88", "__builtin_offsetof(Control, dropout_base) == 48");
+        let (size, offset) = ("sizeof(Site) == 88", "__INTADDR__(&((Control*)0)->dropout_base) == 48");
         for (right, wrong, what) in [(size, "sizeof(Site) == 84", "Site"), (offset, "false", "Control::dropout_base")] {
             assert!(source().contains(right), "{right}");
             match compile_source(&source().replace(right, wrong), &options) {
