@@ -53,8 +53,8 @@ pub enum OnError {
 
 /// Every `of`-th chunk of a file, from number `index` on: the work of one job of a job array.
 ///
-/// Joined chunk by chunk, the outputs of all shards are the output of the whole file. Chunks for a
-/// GPU are larger, so all shards of a file need the same kind of device.
+/// Joined chunk by chunk, the outputs of all shards are the output of the whole file, whichever
+/// device computes each shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     /// From 0.
@@ -69,6 +69,12 @@ impl Shard {
 
     fn takes(self, chunk: usize) -> bool {
         chunk % self.of == self.index
+    }
+
+    /// The chunks of a file that a query reads. Larger chunks suit a GPU, but shards of a file must
+    /// have the same chunks on every device.
+    fn chunk_limits(self, on_gpu: bool) -> ChunkLimits {
+        if on_gpu && self == Self::WHOLE { ChunkLimits::GPU } else { ChunkLimits::default() }
     }
 }
 
@@ -148,10 +154,7 @@ pub fn query(
     let mut writer = RecordWriter::create(out)?;
     let mut report = QueryReport::default();
     let mut usable = 0;
-    let limits = match query {
-        Query::Predictions(device) if device.is_gpu() => ChunkLimits::GPU,
-        _ => ChunkLimits::default(),
-    };
+    let limits = shard.chunk_limits(matches!(query, Query::Predictions(device) if device.is_gpu()));
     let chunks = GraphReader::open_with(data, &expected(model, Labels::Ignore), limits)?;
     for (number, chunk) in chunks.enumerate() {
         let chunk = chunk?;
@@ -395,5 +398,17 @@ impl QueryGraphs {
     /// If the file has no such graph.
     pub fn position(&self, graph: usize) -> Result<usize, &Rejected> {
         self.results[graph].as_ref().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_of_a_file_have_the_same_chunks_on_every_device() {
+        let shard = Shard { index: 1, of: 3 };
+        assert_eq!(shard.chunk_limits(true), shard.chunk_limits(false));
+        assert_eq!(Shard::WHOLE.chunk_limits(true), ChunkLimits::GPU);
     }
 }
