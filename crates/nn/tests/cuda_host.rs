@@ -193,8 +193,8 @@ const RELEASES: [&str; 8] = [
     "cuDevicePrimaryCtxRelease_v2",
 ];
 
-/// Lets every call of a run fail in turn. Each failure ends the run with an error that `judge` accepts, unless the call
-/// gives something back. Everything is given back in any case.
+/// Lets every call of a run fail in turn. Each failure ends the run with an error that `judge`
+/// accepts, unless the call gives something back. Everything is given back in any case.
 fn fail_everywhere(error: i32, lasting: bool, judge: impl Fn(&CudaError) -> bool) {
     let case = Case::small();
     for nth in 1.. {
