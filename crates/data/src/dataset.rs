@@ -53,6 +53,41 @@ impl Splits {
 }
 
 /// Checked graphs with everything that a file says of them.
+///
+/// ```
+/// use graph_transformer_data::{Dataset, PartInfo, Splits, content_hash};
+/// use gt_graph::encoding::{Encodings, WeisfeilerLehman, encode_all};
+/// use gt_graph::{GraphParts, GraphStore, Layout, Level, Schema};
+/// use gt_graph::{TargetKind, TargetLayout, TargetRows};
+///
+/// // Two paths of 2 and 3 nodes, with a number to predict for each.
+/// let target = TargetLayout { level: Level::Graph, kind: TargetKind::Float, columns: 1 };
+/// let layout = Layout { target: Some(target), ..Default::default() };
+/// let mut graphs = GraphStore::new(layout.clone());
+/// for (last, y) in [(1, 0.5), (2, 1.5)] {
+///     let (src, dst): (Vec<u32>, Vec<u32>) = (0..last).map(|node| (node, node + 1)).unzip();
+///     let target = Some(TargetRows::Float(&[y]));
+///     let num_nodes = src.len() + 1;
+///     graphs.push(GraphParts { num_nodes, src: &src, dst: &dst, target, ..Default::default() })?;
+/// }
+/// let mut data = Dataset::new(Schema::unnamed(&layout), graphs)?;
+///
+/// let mut split = Splits::new(Level::Graph);
+/// for name in ["train", "test"] {
+///     split.push(name).unwrap();
+/// }
+/// data.set_split(split)?;
+/// let parts = PartInfo::of_all(data.graphs(), data.schema(), data.split());
+/// let sizes: Vec<_> = parts.iter().map(|(name, part)| (&name[..], part.nodes)).collect();
+/// assert_eq!(sizes, [("train", 2), ("test", 3)]);
+///
+/// // Encodings are no part of the content.
+/// let content = content_hash(data.graphs());
+/// let roles = encode_all(&WeisfeilerLehman::default(), data.graphs()).map_err(|(_, e)| e)?;
+/// data.set_encodings(Encodings { weisfeiler_lehman: Some(roles), ..Default::default() })?;
+/// assert_eq!(content_hash(&data.into_graphs()), content);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dataset {
     schema: Schema,

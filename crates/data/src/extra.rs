@@ -5,6 +5,21 @@ use arrow_array::{Array, ArrayRef};
 use crate::scalar::Scalar;
 
 /// A column that is carried along (a name, a SMILES string): one value per graph.
+///
+/// ```
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("named.jsonl");
+/// let lines = [
+///     r#"{"num_nodes": 1, "edge_index": [[], []], "name": "water"}"#,
+///     r#"{"num_nodes": 2, "edge_index": [[0], [1]]}"#,
+/// ];
+/// std::fs::write(&path, lines.join("\n"))?;
+/// let data = graph_transformer_data::read(&path)?;
+/// let name = data.extra("name").unwrap();
+/// assert_eq!((name.len(), name.text(0), name.text(1)), (2, Some("water".into()), None));
+/// assert_eq!(data.extras().len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Extra {
     name: String,
@@ -37,7 +52,7 @@ impl Extra {
     }
 
     /// Whether the type of the column has a text form: texts, numbers and yes/no.
-    pub fn has_text(&self) -> bool {
+    pub(crate) fn has_text(&self) -> bool {
         Scalar::has_text(self.values.data_type())
     }
 

@@ -189,6 +189,27 @@ impl GraphReader {
 
     /// Opens a file that is read in chunks of a given size.
     ///
+    /// ```
+    /// use std::borrow::Cow;
+    ///
+    /// use graph_transformer_data::{ChunkLimits, Expected, GraphReader, Labels};
+    /// use gt_graph::Schema;
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("five.jsonl");
+    /// std::fs::write(&path, "{\"num_nodes\": 2, \"edge_index\": [[0], [1]]}\n".repeat(5))?;
+    /// let schema = Cow::Owned(Schema::default());
+    /// let expected = Expected { schema, encoding: None, labels: Labels::Ignore };
+    ///
+    /// let limits = ChunkLimits { graphs: 2, ..Default::default() };
+    /// let mut sizes = Vec::new();
+    /// for chunk in GraphReader::open_with(&path, &expected, limits)? {
+    ///     let chunk = chunk?;
+    ///     sizes.push((chunk.first, chunk.graphs.len()));
+    /// }
+    /// assert_eq!(sizes, [(0, 2), (2, 2), (4, 1)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     /// # Errors
     /// If the file as a whole cannot be read.
     pub fn open_with(path: &Path, expected: &Expected<'_>, limits: ChunkLimits) -> Result<Self> {

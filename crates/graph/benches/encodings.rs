@@ -1,7 +1,11 @@
-//! Speed of the encodings, as JSON lines: `cargo bench -p gt-graph --bench encodings [-- NAME…]`.
+//! Speed of the encodings, as JSON lines:
+//! `cargo bench -p graph-transformer-graph --bench encodings [-- NAME…]`.
 //!
-//! With names, only the lines whose names contain one of them; peak memory is that of the process so far, so it means most for a single name.
-//! `residual` is the largest |L v − λ v| and `orthogonality` the largest deviation of UᵀU from the identity, over at most 500 graphs.
+//! Names as arguments select the lines whose names contain one of them. The fields:
+//!
+//! * `peak_rss_mb`: peak memory of the process so far; pass a single name for an exact value.
+//! * `residual`: the largest `|L v − λ v|`, over at most 500 graphs.
+//! * `orthogonality`: the largest deviation of UᵀU from the identity, over at most 500 graphs.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -163,7 +167,8 @@ fn grid(rows: u32, columns: u32) -> Edges {
     right.chain(down).collect()
 }
 
-/// A tree of valence at most four that grows mostly at its last atoms, and a few rings of five or six; 23 atoms on average.
+/// A tree of valence at most four that grows mostly at its last atoms, and a few rings of five or
+/// six; 23 atoms on average.
 fn molecule(random: &mut Random) -> Structure {
     let n = 12 + random.below(12) + random.below(12);
     let mut valence = vec![0u32; n as usize];

@@ -9,6 +9,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::NamedTempFile;
 
 /// A file under construction that does not have its name yet. Dropping the value removes the file.
+///
+/// ```
+/// use std::io::Write;
+///
+/// use graph_transformer_graph::PartialFile;
+///
+/// # let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("answer.txt");
+/// let file = PartialFile::create(&path)?;
+/// file.handle()?.write_all(b"42")?;
+/// assert!(!path.exists());
+/// file.complete()?.commit()?;
+/// assert_eq!(std::fs::read(&path)?, b"42");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct PartialFile(CompleteFile);
 
@@ -27,7 +42,8 @@ fn unfinished() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes all files under construction. A program that ends without dropping its values, as after a signal, calls this.
+/// Removes all files under construction. A program that ends without dropping its values, as after
+/// a signal, calls this.
 pub fn remove_unfinished() {
     unfinished().iter().for_each(|path| drop(std::fs::remove_file(path)));
 }

@@ -1,15 +1,4 @@
 //! The block-diagonal union of some graphs, as the engines read it.
-//!
-//! Nodes are numbered through, graph by graph. Edges are kept in *in-order*: sorted by target, edges of one
-//! target in the order of the graph's own list. Everything that belongs to an edge (features, targets, a model's edge
-//! stream) lies in in-order. Two indices lead through it:
-//!
-//! * in-CSR: edges `in_offsets[i]..in_offsets[i + 1]` point to node i and come from `in_src`;
-//! * out-CSR: `out_offsets[j]..out_offsets[j + 1]` leave node j, go to `out_dst`, and `out_to_in` is the same edge's in-order position.
-//!
-//! `in_to_list` leads back to the order of the graphs' own edge lists, for results that a user reads.
-//!
-//! [`GraphBatch::assemble`] refills the same buffers: once they have grown to the largest batch, it allocates nothing.
 
 use std::ops::Range;
 
@@ -21,7 +10,46 @@ use crate::layout::{Layout, Level};
 use crate::store::{GraphParts, GraphStore, MAX_INDEX};
 use crate::targets::{TargetRows, TargetTable};
 
-/// A batch of graphs; see the module's text for its order of edges.
+/// The block-diagonal union of some graphs.
+///
+/// Nodes are numbered through, graph by graph. Edges are kept in *in-order*: sorted by target,
+/// edges of one target in the order of the graph's own list. All arrays of edges (features,
+/// targets, a model's edge stream) are in in-order. Two indices lead through them:
+///
+/// * in-CSR: edges `in_offsets[i]..in_offsets[i + 1]` point to node i and come from `in_src`;
+/// * out-CSR: `out_offsets[j]..out_offsets[j + 1]` leave node j and go to `out_dst`. `out_to_in` is
+///   the in-order position of each of these edges.
+///
+/// `in_to_list` leads back to the order of the graphs' own edge lists, for results that a user
+/// reads.
+///
+/// [`GraphBatch::assemble`] refills the same buffers: once they have grown to the largest batch, it
+/// allocates nothing.
+///
+/// ```
+/// use graph_transformer_graph::{GraphBatch, GraphParts, GraphStore, Layout};
+///
+/// let mut graphs = GraphStore::new(Layout::default());
+/// graphs.push(GraphParts { num_nodes: 1, ..Default::default() })?;
+/// let (src, dst) = (&[0, 0, 1], &[2, 1, 2]);
+/// graphs.push(GraphParts { num_nodes: 3, src, dst, ..Default::default() })?;
+///
+/// let mut batch = GraphBatch::new();
+/// batch.assemble(&graphs, &[1, 0])?;
+/// assert_eq!((batch.num_graphs(), batch.node_offsets()), (2, &[0, 3, 4][..]));
+/// assert_eq!((batch.nodes_of(1), batch.edges_of(1), batch.graph_of(3)), (3..4, 3..3, 1));
+///
+/// // In-order: 0→1, 0→2, 1→2. The graph's own list is 0→2, 0→1, 1→2.
+/// assert_eq!(batch.in_offsets(), [0, 0, 1, 3, 3]);
+/// assert_eq!((batch.in_src(), batch.in_dst()), (&[0, 0, 1][..], &[1, 2, 2][..]));
+/// assert_eq!(batch.in_to_list(), [1, 0, 2]);
+///
+/// // By source: 0→2, 0→1, 1→2.
+/// assert_eq!(batch.out_offsets(), [0, 2, 3, 3, 3]);
+/// assert_eq!((batch.out_dst(), batch.out_to_in()), (&[2, 1, 2][..], &[1, 0, 2][..]));
+/// assert_eq!(batch.split().graph(0), graphs.graph(1));
+/// # Ok::<(), graph_transformer_graph::GraphError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct GraphBatch {
     layout: Layout,
@@ -78,7 +106,8 @@ impl GraphBatch {
         }
     }
 
-    /// Replaces the contents by the graphs `ids` of `store`, in that order (a graph may occur twice).
+    /// Replaces the contents by the graphs `ids` of `store`, in that order (a graph may occur
+    /// twice).
     ///
     /// # Errors
     /// If the batch would have more nodes or edges than [`MAX_INDEX`]; it is then empty.
@@ -206,11 +235,6 @@ impl GraphBatch {
         &self.layout
     }
 
-    /// Positions of the batch's graphs in the store they came from.
-    pub fn graph_ids(&self) -> &[usize] {
-        &self.graph_ids
-    }
-
     /// Number of graphs.
     pub fn num_graphs(&self) -> usize {
         self.graph_ids.len()
@@ -231,7 +255,7 @@ impl GraphBatch {
         &self.node_offsets
     }
 
-    /// Where the edges of each graph begin, `[graphs + 1]`; the same in in-order and in list order.
+    /// Where the edges of each graph begin, `[graphs + 1]`, in in-order as well as in list order.
     pub fn edge_offsets(&self) -> &[usize] {
         &self.edge_offsets
     }
@@ -275,7 +299,8 @@ impl GraphBatch {
         &self.in_dst
     }
 
-    /// For each edge in in-order its position in the concatenated edge lists of the graphs, `[edges]`.
+    /// For each edge in in-order its position in the concatenated edge lists of the graphs,
+    /// `[edges]`.
     pub fn in_to_list(&self) -> &[u32] {
         &self.in_to_list
     }
@@ -326,12 +351,13 @@ impl GraphBatch {
         &mut self.encodings
     }
 
-    /// The same nodes with every ordered pair i ≠ j joined.
+    /// The fully connected view of the batch: every ordered pair i ≠ j of a graph joined.
     pub fn full(&self) -> FullView<'_> {
         FullView::new(self)
     }
 
-    /// The graphs again, each with its edges in their own order: the inverse of [`GraphBatch::assemble`].
+    /// The graphs of the batch, each with its edges in their own order: the inverse of
+    /// [`GraphBatch::assemble`].
     pub fn split(&self) -> GraphStore {
         let mut store = GraphStore::new(self.layout.clone());
         let mut edge = self.edge.clone();

@@ -1,4 +1,4 @@
-//! Everything that can be wrong with a graph, each with the place and the value.
+//! The problems of a graph, each with its position and value.
 
 use crate::layout::Level;
 

@@ -40,7 +40,8 @@ impl PartialEq for Ragged<'_> {
 
 /// Borrowed feature rows, in the layout of the set they belong to (or are about to).
 ///
-/// `categorical` is `[rows, categorical columns]` and `continuous` `[rows, continuous columns]`, both row-major.
+/// `categorical` is `[rows, categorical columns]` and `continuous` `[rows, continuous columns]`,
+/// both row-major.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FeatureRows<'a> {
     /// Vocabulary indices.

@@ -1,4 +1,5 @@
-//! The fully connected view of a batch: every ordered pair i ≠ j inside each graph, none of it stored.
+//! The fully connected view of a batch: every ordered pair i ≠ j inside each graph, none of it
+//! stored.
 
 use std::ops::Range;
 
@@ -6,8 +7,9 @@ use crate::batch::GraphBatch;
 
 /// All ordered pairs of distinct nodes of each graph of a batch.
 ///
-/// Edges are numbered graph by graph, then by source, then by target, as the benchmark's loaders list them.
-/// Neighbours and edge numbers are arithmetic on the graph offsets, so the view costs no memory.
+/// Edges are numbered graph by graph, then by source, then by target, as the benchmark's loaders
+/// list them. Neighbours and edge numbers are arithmetic on the graph offsets, so the view costs no
+/// memory.
 ///
 /// ```
 /// use graph_transformer_graph::{Graph, GraphBatch, GraphParts};
@@ -19,6 +21,9 @@ use crate::batch::GraphBatch;
 /// assert_eq!(full.num_edges(), 6);
 /// let into_1: Vec<_> = full.in_edges(1).collect();
 /// assert_eq!(into_1, [(0, 0), (5, 2)]); // (edge number, source): 0→1 is edge 0, 2→1 is edge 5
+/// let out_of_1: Vec<_> = full.out_edges(1).collect();
+/// assert_eq!(out_of_1, [(2, 0), (3, 2)]); // (edge number, target)
+/// assert_eq!((full.edge(2, 1), full.edge(1, 1), full.edges_of(0)), (Some(5), None, 0..6));
 /// # Ok::<(), graph_transformer_graph::GraphError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +52,8 @@ impl<'a> FullView<'a> {
         offsets[graph]..offsets[graph + 1]
     }
 
-    /// The number of edge `src` → `dst`, both in batch numbering; `None` for a pair of different graphs or a node with itself.
+    /// The number of edge `src` → `dst`, both in batch numbering; `None` for a pair of different
+    /// graphs or a node with itself.
     pub fn edge(&self, src: usize, dst: usize) -> Option<usize> {
         let graph = self.batch.graph_of(src);
         let nodes = self.batch.nodes_of(graph);

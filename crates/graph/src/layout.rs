@@ -47,7 +47,8 @@ pub struct FeatureLayout {
     pub categorical: usize,
     /// Number of continuous columns: each value is a finite `f32`.
     pub continuous: usize,
-    /// Whether each row also carries a list of indices (a multi-hot feature, such as the words of a document).
+    /// Whether each row also carries a list of indices (a multi-hot feature, such as the words of a
+    /// document).
     pub multi_hot: bool,
 }
 

@@ -1,8 +1,9 @@
 //! Graphs that cannot hold nonsense, batches of them, and positional encodings.
 //!
-//! * [`Graph`] is one checked graph, [`GraphStore`] many of them in one set of arrays, [`GraphRef`] a view of one.
-//! * [`GraphBatch`] is the block-diagonal union of some graphs, indexed by target and by source; [`FullView`]
-//!   sees the same nodes with every ordered pair joined.
+//! * [`Graph`] is one checked graph, [`GraphStore`] many of them in one set of arrays, [`GraphRef`]
+//!   a view of one.
+//! * [`GraphBatch`] is the block-diagonal union of some graphs, indexed by target and by source;
+//!   [`FullView`] sees the same nodes with every ordered pair joined.
 //! * [`encoding`] holds the Laplacian, Weisfeiler–Lehman and random-walk encodings.
 //!
 //! This layer knows no files and no models.

@@ -1,4 +1,5 @@
-//! The columns of a data set: names, kinds, vocabularies and targets. [`Layout`] is derived from it.
+//! The columns of a data set: names, kinds, vocabularies and targets. [`Layout`] is derived from
+//! it.
 
 use serde::{Deserialize, Serialize};
 
@@ -71,7 +72,8 @@ impl FeatureSchema {
         columns
     }
 
-    /// Default names for columns that are continuous or not: `prefix` for a single one, else `prefix0`, `prefix1`, …
+    /// Default names for columns that are continuous or not: `prefix` for a single one, else
+    /// `prefix0`, `prefix1`, …
     pub fn by_position(real: impl Iterator<Item = bool>, multi_hot: bool, prefix: &str) -> Self {
         let real: Vec<bool> = real.collect();
         let name = |at: usize| if real.len() == 1 { prefix.to_owned() } else { format!("{prefix}{at}") };
@@ -137,7 +139,8 @@ pub struct TargetSchema {
 }
 
 impl TargetSchema {
-    /// Targets with default names. `classes` has the number of classes of each column, 0 for real numbers.
+    /// Targets with default names. `classes` has the number of classes of each column, 0 for real
+    /// numbers.
     pub fn new(level: Level, kind: TargetKind, classes: &[usize]) -> Self {
         let mut target = Self::unnamed(TargetLayout { level, kind, columns: classes.len() });
         target.columns.iter_mut().zip(classes).for_each(|(column, &classes)| column.classes = classes);
@@ -188,7 +191,8 @@ impl Schema {
     /// ```
     /// use graph_transformer_graph::{Level, Schema, TargetKind, TargetSchema};
     ///
-    /// let molecules = Schema::categorical(&[28], &[4], TargetSchema::new(Level::Graph, TargetKind::Float, &[0]));
+    /// let target = TargetSchema::new(Level::Graph, TargetKind::Float, &[0]);
+    /// let molecules = Schema::categorical(&[28], &[4], target);
     /// assert_eq!(molecules.node.vocabulary_sizes(), [28]);
     /// ```
     pub fn categorical(node: &[usize], edge: &[usize], target: TargetSchema) -> Self {
@@ -223,8 +227,24 @@ impl Schema {
         }
     }
 
-    /// Fills in every vocabulary and class count that is still 0 with the smallest that holds the data,
-    /// and checks the others.
+    /// Fills in every vocabulary and class count that is still 0 with the smallest that holds the
+    /// data, and checks the others.
+    ///
+    /// ```
+    /// use graph_transformer_graph::{FeatureRows, Graph, GraphParts, Schema};
+    ///
+    /// let node = FeatureRows { categorical: &[0, 4], ..Default::default() };
+    /// let graph = Graph::new(GraphParts { num_nodes: 2, node, ..Default::default() })?;
+    /// let mut schema = Schema::unnamed(graph.as_store().layout());
+    /// assert_eq!(schema.node.vocabulary_sizes(), [0]);
+    /// schema.cover(graph.as_store())?;
+    /// assert_eq!(schema.node.vocabulary_sizes(), [5]);
+    ///
+    /// schema.node.categorical[0].size = 4;
+    /// let error = schema.cover(graph.as_store()).unwrap_err();
+    /// assert_eq!((error.graph, error.value, error.size), (0, 4, 4));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// The first value beyond its vocabulary, with its graph and column.

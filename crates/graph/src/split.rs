@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Split {
-    /// What parameters are fitted to.
+    /// The split that the parameters are fitted to.
     Train,
-    /// What the learning rate and the best model are chosen by.
+    /// The split that selects the best model and lowers the learning rate.
     Val,
-    /// What is reported.
+    /// The split whose scores are reported.
     Test,
 }
 

@@ -1,8 +1,9 @@
 //! Many graphs in one set of arrays.
 //!
-//! A quarter of a million molecules as separate objects would spend more memory on headers and allocator
-//! slack than on atoms. Here each kind of value of all graphs lies in one array, and [`GraphRef`] is a view of one graph.
-//! The only way in is [`GraphStore::push`], which checks everything; so whatever comes out is valid.
+//! A quarter of a million molecules as separate objects would spend more memory on headers and
+//! allocator slack than on atoms. In a [`GraphStore`] one array holds each kind of value of all
+//! graphs, and [`GraphRef`] is a view of one graph. Graphs enter through [`GraphStore::push`],
+//! which checks everything, so every graph of a store is valid.
 
 use std::ops::Range;
 
@@ -12,7 +13,8 @@ use crate::features::{FeatureRows, FeatureTable};
 use crate::layout::{FeatureLayout, Layout, Level, TargetLayout};
 use crate::targets::{TargetRows, TargetTable};
 
-/// Most nodes, or edges, of one graph and of one batch: indices are 32-bit, the last value is reserved.
+/// Most nodes, or edges, of one graph and of one batch: indices are 32-bit, the last value is
+/// reserved.
 pub const MAX_INDEX: usize = u32::MAX as usize - 1;
 
 /// A graph that has not been checked yet.
@@ -114,7 +116,7 @@ impl<'a> GraphRef<'a> {
         self.target
     }
 
-    /// The same graph as unchecked parts, to be changed and checked again.
+    /// The graph as unchecked parts, to be changed and checked again.
     pub fn parts(&self) -> GraphParts<'a> {
         let GraphRef { num_nodes, src, dst, node, edge, target } = *self;
         GraphParts { num_nodes, src, dst, node, edge, target }
@@ -122,6 +124,41 @@ impl<'a> GraphRef<'a> {
 }
 
 /// Many checked graphs of one [`Layout`], stored together.
+///
+/// ```
+/// use graph_transformer_graph::encoding::{Coordinates, Encodings, Laplacian, encode_all};
+/// use graph_transformer_graph::{
+///     GraphParts, GraphStore, Layout, Level, TargetKind, TargetLayout, TargetRows,
+/// };
+///
+/// // A bond, then a path of three nodes; every edge in both directions.
+/// let mut graphs = GraphStore::new(Layout::default());
+/// graphs.push(GraphParts { num_nodes: 2, src: &[0, 1], dst: &[1, 0], ..Default::default() })?;
+/// let mut more = GraphStore::new(Layout::default());
+/// let (src, dst) = (&[0, 1, 1, 2], &[1, 0, 2, 1]);
+/// more.push(GraphParts { num_nodes: 3, src, dst, ..Default::default() })?;
+/// graphs.append(&more)?;
+/// assert_eq!((graphs.len(), graphs.node_range(1), graphs.edge_range(1)), (2, 2..5, 2..6));
+///
+/// // One number per graph to learn, and an encoding with a row per node.
+/// let target = TargetLayout { level: Level::Graph, kind: TargetKind::Float, columns: 1 };
+/// graphs.set_target(target, TargetRows::Float(&[0.5, -1.0]))?;
+/// assert_eq!(graphs.graph(1).target().and_then(|rows| rows.get(0)), Some(-1.0));
+/// let values = encode_all(&Laplacian::new(1), &graphs).map_err(|(_, error)| error)?;
+/// let laplacian = Some(Coordinates { width: 1, values });
+/// graphs.set_encodings(Encodings { laplacian, ..Default::default() })?;
+///
+/// // Copies in another order, without the first edge of each graph: targets go, encodings stay.
+/// let fewer = graphs.with_edges(&[1, 0], |_, edge| edge > 0);
+/// assert_eq!((fewer.graph(0).src(), fewer.graph(1).src()), (&[1, 1, 2][..], &[1][..]));
+/// assert!(fewer.target().is_none());
+/// let path = fewer.encodings().laplacian.as_ref().map(|found| found.rows(fewer.node_range(0)));
+/// let half = 0.5f32.sqrt();
+/// for (found, expected) in path.unwrap().iter().zip([half, 0.0, -half]) {
+///     assert!((found - expected).abs() < 1e-6);
+/// }
+/// # Ok::<(), graph_transformer_graph::GraphError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct GraphStore {
     layout: Layout,
@@ -206,8 +243,8 @@ impl GraphStore {
         *table = FeatureTable::new(columns);
     }
 
-    /// Turns a categorical feature into the continuous one at position `at`: a reader may learn late that a column holds
-    /// real numbers.
+    /// Turns a categorical feature into the continuous one at position `at`: a reader may learn
+    /// late that a column holds real numbers.
     ///
     /// # Panics
     /// If there is no such column.
@@ -315,8 +352,9 @@ impl GraphStore {
         Ok(())
     }
 
-    /// Keeps the edges for which `keep` is true, and removes all targets. `keep` gets the number of a graph, the position
-    /// of an edge in the graph's list, and the edge's source and target.
+    /// Keeps the edges for which `keep` is true, and removes all targets. The arguments of `keep`:
+    /// the number of a graph, the position of an edge in the graph's list, and the edge's source
+    /// and target.
     ///
     /// Encodings stay as they are: they still describe the graphs with all edges.
     ///
@@ -324,7 +362,8 @@ impl GraphStore {
     /// use graph_transformer_graph::{GraphParts, GraphStore, Layout};
     ///
     /// let mut graphs = GraphStore::new(Layout::default());
-    /// graphs.push(GraphParts { num_nodes: 3, src: &[0, 1, 2], dst: &[1, 2, 0], ..Default::default() })?;
+    /// let (src, dst) = (&[0, 1, 2], &[1, 2, 0]);
+    /// graphs.push(GraphParts { num_nodes: 3, src, dst, ..Default::default() })?;
     /// graphs.retain_edges(|_, _, (source, _)| source != 1);
     /// assert_eq!((graphs.graph(0).src(), graphs.graph(0).dst()), (&[0, 2][..], &[1, 0][..]));
     /// # Ok::<(), graph_transformer_graph::GraphError>(())
@@ -349,8 +388,8 @@ impl GraphStore {
         self.target = None;
     }
 
-    /// The graphs `ids` without targets, with the edges for which `keep` is true. `keep` gets a position in `ids` and the
-    /// position of an edge in the graph's list.
+    /// Copies of the graphs `ids` without targets, with the edges for which `keep` is true. The
+    /// arguments of `keep`: a position in `ids`, and the position of an edge in the graph's list.
     ///
     /// Encodings stay as they are: they still describe the graphs with all edges.
     ///
@@ -374,7 +413,8 @@ impl GraphStore {
         store
     }
 
-    /// Nodes whose Weisfeiler–Lehman role is not below `size`; none without roles or without a size.
+    /// Nodes whose Weisfeiler–Lehman role is not below `size`; none without roles or without a
+    /// size.
     pub fn roles_beyond(&self, size: Option<usize>) -> usize {
         let roles = self.encodings.weisfeiler_lehman.as_deref().unwrap_or_default();
         size.map_or(0, |size| roles.iter().filter(|&&role| role as usize >= size).count())
@@ -404,7 +444,8 @@ impl GraphStore {
         }
     }
 
-    /// Smallest vocabularies that hold the values seen: per categorical column, and of the multi-hot feature.
+    /// Smallest vocabularies that hold the values seen: per categorical column, and of the
+    /// multi-hot feature.
     pub fn vocabularies(&self, level: Level) -> (Vec<usize>, usize) {
         match level {
             Level::Graph => (Vec::new(), 0),
@@ -461,8 +502,9 @@ impl PartialEq for GraphStore {
 /// })?;
 /// assert_eq!(water.view().num_edges(), 4);
 ///
-/// let broken = Graph::new(GraphParts { num_nodes: 3, src: &[0], dst: &[7], ..Default::default() });
-/// assert_eq!(broken.unwrap_err().to_string(), "edge 0 points to node 7, but the graph has 3 nodes");
+/// let parts = GraphParts { num_nodes: 3, src: &[0], dst: &[7], ..Default::default() };
+/// let error = Graph::new(parts).unwrap_err().to_string();
+/// assert_eq!(error, "edge 0 points to node 7, but the graph has 3 nodes");
 /// # Ok::<(), graph_transformer_graph::GraphError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
@@ -471,16 +513,15 @@ pub struct Graph(GraphStore);
 impl Graph {
     /// Checks the parts; the number of feature columns follows from the number of values.
     ///
-    /// Targets given this way are one row on the graph level; for others use [`Graph::with_layout`].
+    /// Targets given this way are one row on the graph level. For targets of nodes or edges, push
+    /// the graph to a [`GraphStore`] with their layout.
+    ///
+    /// # Errors
+    /// The first part that does not fit the others.
     pub fn new(parts: GraphParts<'_>) -> Result<Self, GraphError> {
         let target = parts.target.map(|t| TargetLayout { level: Level::Graph, kind: t.kind(), columns: t.len() });
         let layout =
             Layout { node: parts.node.layout(parts.num_nodes), edge: parts.edge.layout(parts.src.len()), target };
-        Self::with_layout(layout, parts)
-    }
-
-    /// Checks the parts against a layout.
-    pub fn with_layout(layout: Layout, parts: GraphParts<'_>) -> Result<Self, GraphError> {
         let mut store = GraphStore::new(layout);
         store.push(parts)?;
         Ok(Self(store))

@@ -6,6 +6,16 @@ use crate::error::GraphError;
 use crate::layout::{Level, MISSING_CLASS, TargetKind, TargetLayout};
 
 /// Borrowed target rows, `[rows, columns]`, row-major.
+///
+/// ```
+/// use graph_transformer_graph::{MISSING_CLASS, TargetKind, TargetRows};
+///
+/// let rows = TargetRows::Class(&[2, MISSING_CLASS]);
+/// assert_eq!((rows.kind(), rows.len()), (TargetKind::Class, 2));
+/// assert_eq!((rows.get(0), rows.get(1)), (Some(2.0), None));
+/// assert!(rows.classes().is_some() && rows.floats().is_none());
+/// assert_eq!(TargetRows::Float(&[f32::NAN]), TargetRows::Float(&[f32::NAN]));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum TargetRows<'a> {
     /// Real numbers; NaN is missing.

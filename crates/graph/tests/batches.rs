@@ -1,4 +1,5 @@
-//! Batches: the union of graphs and back, both directions of the index, the fully connected view, no allocation.
+//! Batches: the union of graphs and back, both directions of the index, the fully connected view,
+//! no allocation.
 
 use std::alloc::{GlobalAlloc, Layout as Memory, System};
 use std::cell::Cell;

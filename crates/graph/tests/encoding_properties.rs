@@ -1,4 +1,5 @@
-//! What must hold for every graph, on random small ones with loops, multi-edges, directions and components.
+//! What must hold for every graph, on random small ones with loops, multi-edges, directions and
+//! components.
 
 mod reference;
 

@@ -1,4 +1,5 @@
-//! Laplacian encodings against the reference's eigenpairs: values directly, vectors up to what is not determined.
+//! Laplacian encodings against the reference's eigenpairs: values directly, vectors up to what is
+//! not determined.
 
 mod reference;
 

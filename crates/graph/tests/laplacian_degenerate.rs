@@ -67,7 +67,8 @@ fn a_path_of_three_is_known() {
 
 #[test]
 fn repeated_eigenvalues_get_the_basis_of_projected_unit_vectors() {
-    // A triangle: P = I − 1/3 on the group of 3/2; P e_0 = (2, −1, −1) / 3, then what is left of P e_1 = (0, 1, −1) / 2.
+    // A triangle: P = I − 1/3 on the group of 3/2; P e_0 = (2, −1, −1) / 3, then what is left of P
+    // e_1 = (0, 1, −1) / 2.
     let (a, b, h) = (root(2.0 / 3.0), root(1.0 / 6.0), root(0.5));
     let triangle = undirected(3, &complete(3));
     assert_spectrum(&triangle, &[0.0, 1.5, 1.5], &[&[root(1.0 / 3.0); 3], &[a, -b, -b], &[0.0, h, -h]]);
@@ -119,7 +120,8 @@ fn self_loops_count_in_matrix_and_degree() {
 
 #[test]
 fn multi_edges_add_up() {
-    // 0=1–2, the first bond double: D = (2, 3, 1), null vector √D / √6; the others have eigenvalues 1 and 2.
+    // 0=1–2, the first bond double: D = (2, 3, 1), null vector √D / √6; the others have eigenvalues
+    // 1 and 2.
     let graph = undirected(3, &[(0, 1), (0, 1), (1, 2)]);
     let (x, y, z) = (root(1.0 / 3.0), root(0.5), root(1.0 / 6.0));
     assert_spectrum(&graph, &[0.0, 1.0, 2.0], &[&[x, y, z], &[-z * root(2.0), 0.0, x * root(2.0)], &[-x, y, -z]]);

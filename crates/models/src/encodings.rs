@@ -79,6 +79,30 @@ pub fn compute_encodings(graphs: &GraphStore, config: &ModelConfig) -> Result<En
 
 /// Gives graphs the encoding that a configuration asks for, unless they carry it.
 ///
+/// ```
+/// use graph_transformer_models::{
+///     Config, EncodingError, add_encodings, compute_encodings, has_encoding,
+/// };
+/// use gt_graph::{Graph, GraphParts, GraphStore};
+///
+/// let text = "[model]\nencoding = \"random-walk\"\nencoding_size = 2";
+/// let mut model = Config::from_toml(text)?.model;
+/// let parts = GraphParts { num_nodes: 2, src: &[0, 1], dst: &[1, 0], ..Default::default() };
+/// let mut graphs = GraphStore::from(Graph::new(parts)?);
+/// assert!(!has_encoding(&graphs, &model)?);
+///
+/// // On two joined nodes, a walk is back at its start after two steps, never after one.
+/// let computed = compute_encodings(&graphs, &model)?;
+/// assert_eq!(computed.random_walk.as_ref().unwrap().values, [0.0, 1.0, 0.0, 1.0]);
+/// add_encodings(&mut graphs, &model)?;
+/// assert_eq!(*graphs.encodings(), computed);
+///
+/// // A model that reads three steps does not take an encoding of two.
+/// model.encoding_size = 3;
+/// let error = add_encodings(&mut graphs, &model).unwrap_err();
+/// assert!(matches!(error, EncodingError::Width { found: 2, expected: 3, .. }));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 /// # Errors
 /// If they carry it in another width, or an iterative solver does not converge.
 pub fn add_encodings(graphs: &mut GraphStore, config: &ModelConfig) -> Result<(), EncodingError> {

@@ -32,4 +32,4 @@ pub use model::{
 pub use names::{norm_name, parameter_name};
 pub use presets::Preset;
 pub use published::{PublishedEncoding, PublishedSet};
-pub use weights::{HEADER_KEY, Misfit, WeightsError, load_optimizer, load_weights, save_optimizer, save_weights};
+pub use weights::{Misfit, WeightsError, load_optimizer, save_optimizer};

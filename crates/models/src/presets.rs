@@ -1,7 +1,9 @@
-//! The published configurations by name. `zinc-sparse-lappe-bn` and so on are the 24 cells of the
-//! paper's Table 1 and the three Weisfeiler–Lehman rows of Table 3. `zinc-gcn`, `zinc-gat`,
-//! `zinc-gatedgcn`, `zinc-gatedgcn-lappe` and so on are the networks of Table 2 that the Graph
-//! Transformer is compared with.
+//! The published configurations by name:
+//!
+//! * `zinc-sparse-lappe-bn` and so on: the 24 cells of the paper's Table 1, and the three
+//!   Weisfeiler–Lehman rows of Table 3.
+//! * `zinc-gcn`, `zinc-gat`, `zinc-gatedgcn`, `zinc-gatedgcn-lappe` and so on: the networks of
+//!   Table 2 that the Graph Transformer is compared with.
 
 use gt_nn::AttentionScope;
 use gt_nn::Norm;
@@ -14,7 +16,7 @@ use crate::{Config, PublishedEncoding, PublishedSet};
 pub struct Preset {
     /// The data.
     pub set: PublishedSet,
-    /// What the layers compute.
+    /// The kind of the layers.
     pub kind: Kind,
     /// Which graph attention runs over.
     pub graph: AttentionScope,
@@ -46,7 +48,7 @@ fn value<T: Copy>(words: &[(&'static str, T)], word: &str) -> Option<T> {
 }
 
 impl Preset {
-    /// All of them.
+    /// All presets.
     pub fn all() -> Vec<Self> {
         let mut presets = Vec::new();
         for (_, set) in SETS {
@@ -106,7 +108,7 @@ impl Preset {
         (words.next().is_none() && preset.published()).then_some(preset)
     }
 
-    /// Its full name.
+    /// The full name of the preset.
     pub fn name(&self) -> String {
         let Self { set, kind, graph, encoding, norm } = self;
         if *kind != Kind::Transformer {
@@ -116,7 +118,7 @@ impl Preset {
         [word(&SETS, set), word(&GRAPHS, graph), word(&ENCODINGS, encoding), word(&NORMS, norm)].join("-")
     }
 
-    /// Its configuration.
+    /// The configuration of the preset.
     pub fn config(&self) -> Config {
         if self.kind != Kind::Transformer {
             return self.set.baseline(self.kind, self.encoding);

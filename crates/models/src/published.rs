@@ -53,7 +53,7 @@ impl PublishedSet {
 
     /// A published configuration of a network that the Graph Transformer is compared with. For
     /// [`Kind::Transformer`], the Graph Transformer's own.
-    pub fn baseline(self, kind: Kind, encoding: PublishedEncoding) -> Config {
+    pub(crate) fn baseline(self, kind: Kind, encoding: PublishedEncoding) -> Config {
         let zinc = self == PublishedSet::Zinc;
         let mut config = self.config(encoding);
         let (width, batch) = match kind {

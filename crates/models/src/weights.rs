@@ -14,12 +14,12 @@ use safetensors::{Dtype, SafeTensors};
 use crate::names::{norm_name, parameter_name};
 
 /// The header key of everything that is not a tensor.
-pub const HEADER_KEY: &str = "graph_transformer";
+pub(crate) const HEADER_KEY: &str = "graph_transformer";
 
 /// Why weights do not fit a model.
 #[derive(Debug, thiserror::Error)]
 pub enum WeightsError {
-    /// The file is damaged, or none.
+    /// The bytes are no safetensors file, or a damaged one.
     #[error("not a readable safetensors file: {0}")]
     Format(#[from] safetensors::SafeTensorError),
     /// Tensors are missing, unknown, of another shape or type, or not finite: all of them.
@@ -66,7 +66,7 @@ pub enum Misfit {
     },
 }
 
-/// The first few, and how many more.
+/// The first few misfits as a text, and the number of the others.
 fn join(misfits: &[Misfit]) -> String {
     const SHOWN: usize = 8;
     let shown: Vec<String> = misfits.iter().take(SHOWN).map(Misfit::to_string).collect();
@@ -81,7 +81,7 @@ pub(crate) type NamedTensors = BTreeMap<String, NamedTensor>;
 /// A tensor with its values.
 pub(crate) struct NamedTensor {
     pub(crate) shape: Vec<usize>,
-    /// Or the type that is no float.
+    /// The values, or the name of a type that is no float.
     pub(crate) values: Result<Vec<f64>, String>,
 }
 
@@ -118,7 +118,7 @@ impl View for Tensor<'_> {
 }
 
 /// All tensors of a model as the bytes of a safetensors file, in single precision.
-pub fn save_weights<T: Real>(weights: &Weights<T>, header: &str) -> Vec<u8> {
+pub(crate) fn save_weights<T: Real>(weights: &Weights<T>, header: &str) -> Vec<u8> {
     let network = weights.network();
     let parameters = weights.parameters().list().iter().enumerate().map(|(index, parameter)| {
         let tensor = Tensor::new(parameter.shape(), move || weights.parameter(index));
@@ -142,7 +142,7 @@ fn serialize<'a>(tensors: impl Iterator<Item = (String, Tensor<'a>)>, header: &s
 ///
 /// # Errors
 /// All tensors that are missing, unknown, of another shape, or not finite.
-pub fn load_weights<T: Real>(network: &Network, bytes: &[u8]) -> Result<Weights<T>, WeightsError> {
+pub(crate) fn load_weights<T: Real>(network: &Network, bytes: &[u8]) -> Result<Weights<T>, WeightsError> {
     let file = SafeTensors::deserialize(bytes)?;
     let tensors = file.iter().map(|(name, view)| {
         let values = match view.dtype() {
@@ -220,7 +220,23 @@ pub fn save_optimizer(network: &Network, state: &OptimizerState) -> Vec<u8> {
     serialize(moments, &state.steps.to_string())
 }
 
-/// An optimizer's state from such a file.
+/// An optimizer's state from the bytes that [`save_optimizer`] made for a network.
+///
+/// ```
+/// use graph_transformer_models::{load_optimizer, save_optimizer};
+/// use gt_nn::{Channels, Network, OptimizerState, Parameters};
+///
+/// let network = Network::new(Channels::new(8, 2), 1);
+/// let count = Parameters::new(&network).list()[0].len();
+/// let mut state = OptimizerState::new(&network);
+/// state.steps = 7;
+/// state.set_moments(0, [&vec![0.5; count], &vec![0.125; count]]);
+///
+/// let bytes = save_optimizer(&network, &state);
+/// assert_eq!(load_optimizer(&network, &bytes)?, state);
+/// assert!(load_optimizer(&Network::new(Channels::new(16, 2), 1), &bytes).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// If the file is damaged, or of another model.

@@ -1,4 +1,5 @@
-//! The models against the PyTorch oracle: outputs, hidden states, losses, gradients, statistics, three Adam steps.
+//! The models against the PyTorch oracle: outputs, hidden states, losses, gradients, statistics,
+//! three Adam steps.
 //!
 //! `GT_FIXTURES=DIR` runs the same comparison on the model files of another folder.
 

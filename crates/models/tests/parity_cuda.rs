@@ -1,7 +1,8 @@
 //! The models on a GPU against the PyTorch oracle, as `parity.rs` does on the CPU. Hidden states
 //! stay on the GPU; everything else is compared.
 //!
-//! `GT_FIXTURES=DIR` takes the model files of another folder, `GT_CACHE=DIR` keeps compiled kernels.
+//! `GT_FIXTURES=DIR` takes the model files of another folder, `GT_CACHE=DIR` keeps compiled
+//! kernels.
 
 mod support;
 
@@ -19,7 +20,7 @@ use rayon::prelude::*;
 use support::comparison::{Comparison, adam};
 use support::{Fixture, fixtures};
 
-/// Of the largest entry of a family.
+/// Largest error, relative to the largest entry of a family of tensors.
 const TOLERANCE: f64 = 1e-4;
 
 /// One pass over the batch of a fixture.

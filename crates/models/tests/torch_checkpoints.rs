@@ -14,7 +14,8 @@ use safetensors::SafeTensors;
 #[global_allocator]
 static MEMORY: PeakMemory = PeakMemory::new();
 
-/// Reads bytes that may be hostile; every tensor that comes out has the values its shape says, and memory stays within a multiple of the file.
+/// Reads bytes that may be hostile; every tensor that comes out has the values its shape says, and
+/// memory stays within a multiple of the file.
 fn survives(bytes: &[u8], what: &str) -> Result<StateDict, CheckpointError> {
     let (result, peak) = MEMORY.measure(|| catch_unwind(AssertUnwindSafe(|| read_state_dict(bytes))));
     let result = result.unwrap_or_else(|_| panic!("{what}: the reader panicked"));
@@ -144,7 +145,8 @@ fn malicious_checkpoints_are_refused_by_name() {
 
 const HEAD: &[u8] = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.\x80\x02}.";
 
-/// A checkpoint whose object is `object` and whose only storage, `s`, holds the floats 0 to `n` - 1.
+/// A checkpoint whose object is `object` and whose only storage, `s`, holds the floats 0, 1, …,
+/// `n - 1`.
 fn legacy(object: &[u8], n: usize) -> Vec<u8> {
     let mut bytes = [HEAD, b"\x80\x02", object, b".\x80\x02](X\x01\0\0\0se."].concat();
     bytes.extend((n as u64).to_le_bytes());

@@ -1,9 +1,10 @@
 //! How channels lie inside the engine.
 //!
-//! Files and models number channels head by head: channel `c` of head `h` is `h·d_k + c`. The engine interleaves heads,
-//! `c·H + h`, so that a register holds the same channel of several heads and their dot products need no sums across lanes. Heads are padded to 1, 2, 4,
-//! 8, 16 or a multiple of 32, channels to whole registers; padding carries zeros through every operation. So any width and number
-//! of heads runs on the same kernels.
+//! Files and models number channels head by head: channel `c` of head `h` is `h·d_k + c`. The
+//! engine interleaves heads, `c·H + h`, so that a register holds the same channel of several heads
+//! and their dot products need no sums across lanes. Heads are padded to 1, 2, 4, 8, 16 or a
+//! multiple of 32, channels to whole registers; padding carries zeros through every operation. So
+//! any width and number of heads runs on the same kernels.
 
 /// Numbers in a register; widths are padded to multiples of it.
 const LANES: usize = 16;

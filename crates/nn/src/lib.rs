@@ -1,4 +1,5 @@
-//! The engine: tile kernels with explicit backward, written once for two precisions and three instruction sets.
+//! The engine: tile kernels with explicit backward, written once for two precisions and three
+//! instruction sets.
 
 pub mod backend;
 mod channels;

@@ -12,13 +12,14 @@ pub enum Loss {
     L1,
     /// Mean of (y − t)² over the labels present.
     Mse,
-    /// Cross-entropy over classes. With weights, class c counts (V − n_c)/V, V labels of which n_c are of the class; a batch of one class then has
-    /// loss and gradient 0.
+    /// Cross-entropy over classes. With weights, class c counts (V − n_c)/V, V labels of which n_c
+    /// are of the class; a batch of one class then has loss and gradient 0.
     CrossEntropy {
         /// Whether classes are weighted by their rarity in the batch.
         weighted: bool,
     },
-    /// Binary cross-entropy of each of several labels (classes 0 and 1), mean over the labels present.
+    /// Binary cross-entropy of each of several labels (classes 0 and 1), mean over the labels
+    /// present.
     Bce,
 }
 
@@ -52,7 +53,8 @@ pub(crate) struct LossMemory {
 }
 
 impl LossMemory {
-    /// Loss of outputs `[rows, stride]`, of which the first `width` columns count; writes the gradient in the same shape.
+    /// Loss of outputs `[rows, stride]`, of which the first `width` columns count; writes the
+    /// gradient in the same shape.
     ///
     /// # Panics
     /// If the targets are of the wrong kind or number; data and configuration are checked before.

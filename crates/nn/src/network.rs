@@ -1,4 +1,4 @@
-//! What a network consists of, without any numbers.
+//! The structure of a network, without its weights.
 
 use gt_graph::Level;
 use serde::{Deserialize, Serialize};
@@ -16,18 +16,23 @@ pub enum Norm {
     None,
 }
 
-/// What a layer computes. All but the first normalise once per stream, h ← h + act(norm(x)), and differ in x.
+/// The kind of a layer. All kinds but [`LayerKind::Attention`] normalise once per stream, h ← h +
+/// act(norm(x)), and differ in x.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayerKind {
-    /// Attention by scaled products of queries and keys, then a feed-forward half (Dwivedi & Bresson 2021).
+    /// Attention by scaled products of queries and keys, then a feed-forward half (Dwivedi &
+    /// Bresson 2021).
     Attention,
     /// A weighted sum of neighbours, x_i = W·Σ_j h_j/√(deg_i·deg_j) + b (Kipf & Welling 2017).
     Convolution,
-    /// Attention by added logits, x_i = Σ_j softmax_j(leaky(a·z_j + b·z_i))·z_j with z = W·h (Veličković et al. 2018). The last layer has one head of the full width.
+    /// Attention by added logits, x_i = Σ_j softmax_j(leaky(a·z_j + b·z_i))·z_j with z = W·h
+    /// (Veličković et al. 2018). The last layer has one head of the full width.
     AdditiveAttention,
-    /// Messages gated channel by channel by an edge stream, x_i = A·h_i + Σ_j σ(x_ij)⊙B·h_j / Σ_j σ(x_ij) with x_ij = C·e_ij + D·h_j + E·h_i (Bresson & Laurent 2017).
+    /// Messages gated channel by channel by an edge stream (Bresson & Laurent 2017):
+    /// `x_i = A·h_i + Σ_j σ(x_ij)⊙B·h_j / Σ_j σ(x_ij)` with `x_ij = C·e_ij + D·h_j + E·h_i`.
     Gated,
-    /// The mean of neighbours, x_i = W·(Σ_j h_j)/deg_i + b: a convolution as benchmarks had it before.
+    /// The mean of neighbours, x_i = W·(Σ_j h_j)/deg_i + b: a convolution as benchmarks had it
+    /// before.
     Averaging,
 }
 
@@ -53,7 +58,7 @@ pub enum AttentionScope {
     Full,
 }
 
-/// Which rows the head predicts for, and what it reads of them.
+/// Which rows the head predicts for, and its input for each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadInput {
     /// Graphs, out of their nodes.
@@ -71,7 +76,7 @@ pub enum HeadInput {
 }
 
 impl HeadInput {
-    /// What a prediction belongs to.
+    /// The level of the predictions: graphs, nodes or edges.
     pub fn level(self) -> Level {
         match self {
             HeadInput::Graphs(_) => Level::Graph,
@@ -101,7 +106,7 @@ pub enum Gate {
     Scalar,
 }
 
-/// What is kept from growing in the softmax.
+/// The values that the softmax clamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clamp {
     /// The logits, to −5..5, as in the published code.
@@ -110,7 +115,7 @@ pub enum Clamp {
     Exponentials,
 }
 
-/// What a row of nodes or edges brings along; all of it is embedded and added up.
+/// The values of a node or edge, each of which is embedded; the input is the sum of the embeddings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Input {
     /// Vocabulary size of each categorical column: an embedding each.
@@ -123,11 +128,13 @@ pub struct Input {
     pub laplacian: usize,
     /// Number of random-walk coordinates (nodes only): a linear layer.
     pub random_walk: usize,
-    /// Number of Weisfeiler–Lehman roles (nodes only): an embedding; roles beyond it use the last row.
+    /// Number of Weisfeiler–Lehman roles (nodes only): an embedding; roles beyond it use the last
+    /// row.
     pub roles: Option<usize>,
     /// The constant 1 through a linear layer, for streams without any feature.
     pub constant: bool,
-    /// One more vector that is added to every row, as in the paper's eq. 1; the published code's embeddings have none.
+    /// One more vector that is added to every row, as in the paper's eq. 1; the published code's
+    /// embeddings have none.
     pub bias: bool,
 }
 
@@ -138,22 +145,24 @@ pub struct Network {
     pub channels: Channels,
     /// Number of layers.
     pub layers: usize,
-    /// What they compute.
+    /// Kind of the layers.
     pub kind: LayerKind,
     /// Normalisation.
     pub norm: Norm,
     /// Whether each half layer, or layer of another kind than attention, adds its input.
     pub residual: bool,
-    /// Whether edges carry a stream of their own that gates the attention. Gated layers always have one, convolutions and additive attention never.
+    /// Whether edges carry a stream of their own that gates the attention. Gated layers always have
+    /// one, convolutions and additive attention never.
     pub edge_stream: bool,
-    /// How it gates it.
+    /// How the edge stream gates the attention.
     pub gate: Gate,
-    /// What the softmax clamps.
+    /// The values that the softmax clamps.
     pub clamp: Clamp,
-    /// Whether an edge and its reverse share one representation: the mean of both directions, wherever the stream takes something in.
+    /// Whether an edge and its reverse share one representation: the mean of both directions,
+    /// wherever the stream takes something in.
     pub symmetric_edges: bool,
-    /// Share of the values that are dropped in training: attended values before their projection, and hidden values of the feed-forward layers; the outputs of layers of
-    /// another kind.
+    /// Share of the values that are dropped in training: attended values before their projection,
+    /// and hidden values of the feed-forward layers; the outputs of layers of another kind.
     pub dropout: f64,
     /// Share of the nodes' embedded features (not encodings) that are dropped in training.
     pub input_dropout: f64,
@@ -161,7 +170,7 @@ pub struct Network {
     pub node: Input,
     /// Input of the edges, where they carry a stream.
     pub edge: Input,
-    /// What the head reads.
+    /// Which rows the head predicts for, and its input.
     pub reads: HeadInput,
     /// Which layers the head reads.
     pub jump: Jump,
@@ -170,7 +179,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// A network with batch normalisation and residuals on one constant input, whose only head layer predicts one number per graph from the mean of its nodes. Change what differs:
+    /// A network with batch normalisation and residuals on one constant input, whose only head
+    /// layer predicts one number per graph from the mean of its nodes. Change what differs:
     ///
     /// ```
     /// use graph_transformer_nn::{Channels, Input, Network, Norm, Parameters};

@@ -1,4 +1,5 @@
-//! Where each parameter lies: in files as published, `[out, in]` and head by head; in the engine `[in, out]`, interleaved and padded.
+//! Where each parameter lies: in files as published, `[out, in]` and head by head; in the engine
+//! `[in, out]`, interleaved and padded.
 
 use crate::channels::{Channels, padded};
 use crate::network::{Input, LayerKind, Network, Norm};
@@ -21,7 +22,8 @@ pub enum WeightOrBias {
     Bias,
 }
 
-/// A term of a gated layer: x_i = A·h_i + Σ_j σ(x_ij)⊙B·h_j / Σ_j σ(x_ij), x_ij = C·e_ij + D·h_j + E·h_i.
+/// A term of a gated layer: x_i = A·h_i + Σ_j σ(x_ij)⊙B·h_j / Σ_j σ(x_ij), x_ij = C·e_ij + D·h_j +
+/// E·h_i.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Term {
     /// A: the node itself.
@@ -36,7 +38,7 @@ pub enum Term {
     Target,
 }
 
-/// What a parameter is for.
+/// The role of a parameter in its network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// Embedding of a categorical column.
@@ -69,9 +71,11 @@ pub enum Role {
     Convolution(usize, WeightOrBias),
     /// Projection before a layer's additive attention.
     Projection(usize),
-    /// What sources add to the logits of additive attention, published `[1, heads, channels per head]`.
+    /// What sources add to the logits of additive attention, published
+    /// `[1, heads, channels per head]`.
     SourceLogit(usize),
-    /// What targets add.
+    /// What targets add to the logits of additive attention, published
+    /// `[1, heads, channels per head]`.
     TargetLogit(usize),
     /// A term of a gated layer.
     Gated(usize, Term, WeightOrBias),
@@ -124,7 +128,7 @@ enum Form {
     Rows { rows: usize, channels: Axis },
     /// Published `[out, in]`; inside `[in, stride]`, from `column` on.
     Matrix { input: Axis, output: Axis, stride: usize, column: usize },
-    /// Published `[in, out]`; inside likewise, padded.
+    /// Published `[in, out]`; inside `[in, out]`, padded.
     InOut { input: Axis, output: Axis },
     /// Published `[channels]`; inside padded.
     Vector(Axis),
@@ -141,7 +145,7 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// What it is for.
+    /// The role of the parameter in the network.
     pub fn role(&self) -> Role {
         self.role
     }
@@ -239,7 +243,8 @@ impl Half {
     }
 }
 
-/// Regions of a layer of another kind than attention; its only normalisation is the first of each half.
+/// Regions of a layer of another kind than attention; its only normalisation is the first of each
+/// half.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Message {
     /// The convolution; the projection of additive attention, without bias; A, B, D and E of a
@@ -254,9 +259,10 @@ pub(crate) struct Message {
 /// Regions of a layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layer {
-    /// Where it begins.
+    /// First place of the layer.
     pub(crate) start: usize,
-    /// Where what only the edge stream's output needs begins, to the layer's end.
+    /// First place of the parameters that only the edge stream's output needs. They reach to the
+    /// layer's end.
     pub(crate) edge_output: usize,
     pub(crate) message: Message,
     pub(crate) qkv: Region,
@@ -303,7 +309,8 @@ impl Parameters {
     /// Lays out the parameters of a network.
     ///
     /// # Panics
-    /// If gated layers have no edge stream, or convolutions or additive attention have one; configurations are checked before.
+    /// If gated layers have no edge stream, or convolutions or additive attention have one;
+    /// configurations are checked before.
     pub fn new(network: &Network) -> Self {
         let free = network.kind == LayerKind::Attention;
         assert!(free || network.edge_stream == (network.kind == LayerKind::Gated), "edge stream of {:?}", network.kind);
@@ -349,7 +356,8 @@ impl Parameters {
         self.list.iter().map(Parameter::len).sum()
     }
 
-    /// Places that no gradient reaches: those of the last layer's edge stream behind its attention or gate, where nothing reads it.
+    /// Places that no gradient reaches: those of the last layer's edge stream behind its attention
+    /// or gate, where nothing reads it.
     pub(crate) fn idle(&self, network: &Network) -> std::ops::Range<usize> {
         match self.layers.last() {
             Some(layer) if network.edge_stream && !network.last_edges_read() => {

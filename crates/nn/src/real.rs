@@ -32,7 +32,7 @@ pub trait Real:
     const ONE: Self;
     /// The nearest value.
     fn from_f64(value: f64) -> Self;
-    /// The same value.
+    /// The value in double precision, exact.
     fn to_f64(self) -> f64;
     /// e^x.
     fn exp(self) -> Self;
@@ -84,7 +84,8 @@ macro_rules! real {
             }
             #[inline(always)]
             fn mul_add(self, b: Self, c: Self) -> Self {
-                // A fused instruction where the target has one; a call into the C library would be 20 times slower.
+                // A fused instruction where the target has one; a call into the C library would be
+                // 20 times slower.
                 if cfg!(target_feature = "fma") || cfg!(target_arch = "aarch64") {
                     self.mul_add(b, c)
                 } else {

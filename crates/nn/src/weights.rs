@@ -1,7 +1,9 @@
-//! The state of a network on no device: parameters, running statistics, and the optimizer's moments.
+//! The state of a network on no device: parameters, running statistics, and the optimizer's
+//! moments.
 //!
-//! Values lie in the arrangement that all backends share, so that moving them to a device is a copy.
-//! Files and users see single parameters in the published layout, through [`Weights::parameter`].
+//! Values lie in the arrangement that all backends share, so that moving them to a device is a
+//! copy. Files and users see single parameters in the published layout, through
+//! [`Weights::parameter`].
 
 use std::sync::Arc;
 
@@ -16,12 +18,13 @@ pub struct NormSite {
     pub layer: usize,
     /// The first (1) or second (2) normalisation of the layer.
     pub number: usize,
-    /// What it normalises.
+    /// The stream that is normalised.
     pub stream: Stream,
 }
 
 impl NormSite {
-    /// Position among the running statistics, where every layer has two normalisations of each stream.
+    /// Position among the running statistics, where every layer has two normalisations of each
+    /// stream.
     fn index(self, network: &Network) -> usize {
         let streams = network.norm_streams().len();
         let stream = usize::from(self.stream == Stream::Edge);
@@ -90,7 +93,7 @@ impl<T: Real> Weights<T> {
         Self { network: network.clone(), values: vec![T::ZERO; layout.size()], layout, running }
     }
 
-    /// The network that these are the weights of.
+    /// The network of the weights.
     pub fn network(&self) -> &Network {
         &self.network
     }
@@ -142,7 +145,7 @@ impl<T: Real> Weights<T> {
     }
 }
 
-/// What Adam remembers of past gradients.
+/// The moments that Adam keeps of past gradients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OptimizerState<T = f32> {
     layout: Arc<Parameters>,

@@ -1,7 +1,8 @@
 //! Graphs that are cut into blocks give what whole graphs give.
 //!
-//! Two references run the same network on whole graphs: many small graphs instead of one of many components, and symmetric edges on a graph without any
-//! edge back, where they change nothing but keep graphs whole.
+//! Two references run the same network on whole graphs. One has many small graphs instead of one
+//! graph of many components. The other has symmetric edges on a graph where no edge has a reverse:
+//! there they change no value but keep graphs whole.
 
 mod support;
 
@@ -79,7 +80,8 @@ fn on_nodes(edge_stream: bool) -> Network {
     Network { reads: HeadInput::Nodes, ..network(6, 3, edge_stream) }
 }
 
-/// Random edges from lower to higher nodes: connected, multi-edges included, none of them with a reverse.
+/// Random edges from lower to higher nodes: connected, multi-edges included, none of them with a
+/// reverse.
 fn one_way(seed: u64, nodes: usize, edges: usize) -> Shape {
     let mut rng = Rng(seed);
     let path = (1..nodes as u32).map(|node| (node - 1, node));
@@ -185,7 +187,8 @@ fn a_hub_without_edge_stream_equals_that_in_one_piece() {
     assert_same("hub", &pass(&network, &joined(&many)), &pass(&network, &many));
 }
 
-/// One entry of each of some parameters. A short step: among so many ReLUs, some one is always close to its kink.
+/// One entry of each of some parameters. A short step: among so many ReLUs, some one is always
+/// close to its kink.
 fn compare_with_differences(network: &Network, batch: &GraphBatch, chosen: impl Fn(Role) -> bool) {
     const STEP: f64 = 1e-7;
     let mut engine = engine(network);

@@ -1,6 +1,7 @@
 //! Each loss and its gradient against a plain reference, missing labels included.
 //!
-//! The head is one linear layer, y = W·x + b, on nodes; so its gradients are Σ dy·xᵀ and Σ dy, and show every row's dy.
+//! The head is one linear layer, y = W·x + b, on nodes; so its gradients are Σ dy·xᵀ and Σ dy, and
+//! show every row's dy.
 
 mod support;
 

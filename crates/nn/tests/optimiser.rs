@@ -9,7 +9,8 @@ use support::{batch, fill, mixed, network};
 
 const STEPS: i32 = 5;
 
-/// Whether a parameter belongs to what follows the attention in the last layer's edge stream: nothing reads it.
+/// Whether a parameter belongs to what follows the attention in the last layer's edge stream:
+/// nothing reads it.
 fn is_idle(role: Role, layers: usize) -> bool {
     match role {
         Role::Output(layer, Stream::Edge, _)

@@ -1,4 +1,5 @@
-//! Options of a network: their gradients against finite differences, and what each of them promises.
+//! Options of a network: their gradients against finite differences, and what each of them
+//! promises.
 
 mod support;
 
@@ -58,7 +59,8 @@ fn assert_near(what: &str, found: &[f64], expected: &[f64], tolerance: f64) {
     }
 }
 
-/// Every edge in both directions, some of them repeated, and what has no reverse: loops, one more copy, one-way edges.
+/// Every edge in both directions, some of them repeated, and what has no reverse: loops, one more
+/// copy, one-way edges.
 fn two_way() -> Vec<Shape> {
     vec![
         Shape::new(4, &[(0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (3, 2), (0, 3)]),
@@ -68,7 +70,8 @@ fn two_way() -> Vec<Shape> {
     ]
 }
 
-/// "The paper's variant": everything that the published code does differently from the paper's text.
+/// "The paper's variant": everything that the published code does differently from the paper's
+/// text.
 fn paper(width: usize, heads: usize, norm: Norm) -> Network {
     let base = network(width, heads, true);
     Network {
@@ -110,7 +113,8 @@ fn gradients_fit_where_some_exponentials_are_clamped() {
         let mut clamped = large(&network);
         let target = batch.target().unwrap();
         check_engine(&name, &mut clamped, &batch, AttentionScope::Sparse, Loss::Mse, target, 12);
-        // It holds somewhere: the clamp of logits gives something else. Not everywhere: queries would have no gradient.
+        // It holds somewhere: the clamp of logits gives something else. Not everywhere: queries
+        // would have no gradient.
         let other = train(&mut large(&Network { clamp: Clamp::Logits, ..network.clone() }), &batch);
         assert_ne!(clamped.outputs(), other, "{name}");
         let gradient = clamped.gradient(index_of(&clamped, Role::Query(1)));
@@ -260,7 +264,8 @@ fn prediction_drops_nothing() {
     assert_ne!(train(&mut engine, &batch), expected);
 }
 
-/// Where the network is linear in what is dropped, the mean over many keys must be what nothing dropped gives.
+/// Where the network is linear in what is dropped, the mean over many keys must be what nothing
+/// dropped gives.
 fn mean_over_keys_is_the_undropped_value(network: &Network, batch: &GraphBatch) {
     const KEYS: usize = 3000;
     let mut engine = engine(network);
@@ -421,7 +426,8 @@ fn the_head_reads_the_layers_and_rows_that_it_is_told_to() {
                 let expected: Vec<f64> =
                     head_input(&engine, &batch).iter().flat_map(|x| affine(&weight, &bias, x)).collect();
                 assert_near(&name, &found, &expected, 1e-10);
-                // Prediction keeps other buffers, but with the same statistics it must give the same.
+                // Prediction keeps other buffers, but with the same statistics it must give the
+                // same.
                 if norm == Norm::Layer {
                     assert_near(&name, &engine.predict(&batch, AttentionScope::Sparse), &expected, 1e-10);
                 }
@@ -456,7 +462,8 @@ fn pairs_are_ordered_and_may_be_any() {
     assert_eq!(engine.predict(&batch, AttentionScope::Sparse), of_edges);
 }
 
-/// One graph of edges (source, target, category) in the order of a file; node categories are 0, 1, 2, …
+/// One graph of edges (source, target, category) in the order of a file; node categories are 0, 1,
+/// 2, …
 fn one_graph(nodes: usize, edges: &[(u32, u32, u32)], level: Level) -> GraphBatch {
     let features = FeatureLayout { categorical: 1, ..Default::default() };
     let target = TargetLayout { level, kind: TargetKind::Float, columns: 2 };
@@ -499,7 +506,8 @@ fn outputs_of_edges_come_in_in_order() {
     assert_near("edges", &engine.predict(&batch, AttentionScope::Sparse), &expected, 1e-12);
 }
 
-/// One layer without normalisation, as the paper has it: nodes and edges after it, edges in in-order.
+/// One layer without normalisation, as the paper has it: nodes and edges after it, edges in
+/// in-order.
 fn layer(engine: &Engine<f64>, ends: &[(usize, usize)], x: &[Vec<f64>], e: &[Vec<f64>]) -> [Vec<Vec<f64>>; 2] {
     let network = engine.network();
     let (width, per_head) = (network.channels.width(), network.channels.per_head());

@@ -1,4 +1,5 @@
-//! Every width, instruction set and size of graph gives the same numbers; no batch leaves a trace in the next.
+//! Every width, instruction set and size of graph gives the same numbers; no batch leaves a trace
+//! in the next.
 
 mod support;
 
@@ -97,7 +98,8 @@ fn instruction_sets_agree_on_a_hub_of_ten_thousand_edges() {
 fn instruction_sets_agree_on_losses_and_gradients() {
     for (width, heads) in WIDTHS {
         for edge_stream in [true, false] {
-            // Smooth in its parameters but for ReLU; enough rows that the statistics are well conditioned.
+            // Smooth in its parameters but for ReLU; enough rows that the statistics are well
+            // conditioned.
             let network = Network { layers: 1, ..on_nodes(width, heads, edge_stream) };
             let batch = batch(&network, &random_graphs(103, 20, 5, 30), Loss::Mse, 0.1, 107);
             let mut exact = filled::<f64>(&network, Isa::Portable);
@@ -108,7 +110,8 @@ fn instruction_sets_agree_on_losses_and_gradients() {
                 let found = engine.train(&batch, AttentionScope::Sparse, Loss::Mse, batch.target().unwrap());
                 assert_close(&what, &[found], &[loss], TOLERANCE);
                 assert_close(&what, &engine.outputs(), &exact.outputs(), TOLERANCE);
-                // A ReLU whose input is within rounding of 0 may fall on either side; then a single row differs.
+                // A ReLU whose input is within rounding of 0 may fall on either side; then a single
+                // row differs.
                 assert_close(&what, &gradients(&engine), &gradients(&exact), 5.0 * TOLERANCE);
             }
         }

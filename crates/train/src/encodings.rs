@@ -19,7 +19,7 @@ use crate::error::Result;
 ///
 /// # Errors
 /// If the graphs carry the encoding in another width, or an iterative solver does not converge.
-pub fn ensure_encodings(graphs: &mut GraphStore, config: &ModelConfig, data: Option<&Path>) -> Result<()> {
+pub(crate) fn ensure_encodings(graphs: &mut GraphStore, config: &ModelConfig, data: Option<&Path>) -> Result<()> {
     if has_encoding(graphs, config)? {
         return Ok(());
     }

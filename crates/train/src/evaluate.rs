@@ -1,4 +1,4 @@
-//! How good the outputs of a pass are.
+//! Scores of the outputs of a pass.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +18,33 @@ pub struct Scores {
     pub loss: Forms,
     /// The task's metric, on the data's scale.
     pub metric: Forms,
-    /// Further metrics, over everything.
+    /// Further metrics by name, over the whole split.
     pub others: BTreeMap<String, f64>,
 }
 
 /// Scores a network on a split, in the order of the data.
 ///
+/// ```
+/// use graph_transformer_train::{Prepared, Purpose, evaluate};
+/// use gt_data::{SbmSet, SbmSizes};
+/// use gt_graph::Split;
+/// use gt_models::{Config, Model};
+/// use gt_nn::backend::Device;
+///
+/// // A model with its initial weights, which guesses among six communities.
+/// let data = SbmSet::Cluster.generate(41, SbmSizes { train: 2, val: 1, test: 2 })?;
+/// let config = Config::from_toml("[model]\nlayers = 1\nwidth = 8\nheads = 2")?;
+/// let model = Model::new(config, data.schema().clone())?;
+///
+/// let data = Prepared::for_model(data, &model, None)?;
+/// let device = data.place(&Device::Cpu)?;
+/// let mut backend = device.backend(&data, &model.config, Purpose::Evaluation)?;
+/// backend.load(&model.weights, None)?;
+/// let scores = evaluate(&data, backend.as_mut(), Split::Test, 1)?;
+/// assert!((scores.loss.exact - 6f64.ln()).abs() < 0.5);
+/// assert!(scores.metric.exact < 50.0, "mean recall in percent");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 /// # Errors
 /// If the device fails.
 pub fn evaluate(data: &Prepared, backend: &mut dyn Backend, split: Split, batch: usize) -> Result<Scores> {

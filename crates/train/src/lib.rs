@@ -26,6 +26,8 @@
 //! let trainer = Trainer::new(&prepared, &config, &run, backend, &mut ())?;
 //! let outcome = trainer.run(&AtomicBool::new(false), &mut ())?;
 //! assert_eq!(outcome.epochs, 2);
+//! let history = run.history()?;
+//! assert_eq!((history.len(), history[1].epoch), (2, 2));
 //!
 //! // A model file and a file of graphs are all that predictions need.
 //! let model = Model::open(place.join("model.safetensors"))?;
@@ -55,7 +57,6 @@ mod tensorboard;
 mod trainer;
 
 pub use backend::{Purpose, Resident};
-pub use encodings::ensure_encodings;
 pub use error::{DataProblem, Result, TrainError};
 pub use evaluate::{Scores, evaluate};
 pub use links::{Links, PairRows, predict_pairs};
@@ -65,5 +66,4 @@ pub use predict::{OnError, Query, QueryGraphs, QueryReport, Shard, expected, que
 pub use prepared::Prepared;
 pub use report::{Machine, Report, document, escape};
 pub use run::RunDirectory;
-pub use schedule::ScheduleState;
 pub use trainer::Trainer;

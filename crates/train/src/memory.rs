@@ -42,6 +42,21 @@ pub struct TooLarge {
 /// Checks that training a network on a graph of this size fits into memory: the machine's, or the
 /// limit of a container or a batch system.
 ///
+/// ```
+/// use graph_transformer_train::{ensure_memory, gigabytes, memory};
+/// use gt_nn::{Channels, Network};
+///
+/// let network = Network::new(Channels::new(64, 8), 2);
+/// ensure_memory(&network, 1_000, 10_000)?;
+/// if memory().is_some() {
+///     // A fully connected graph of ten million nodes fits nowhere.
+///     let error = ensure_memory(&network, 10_000_000, 100_000_000_000_000).unwrap_err();
+///     assert!(error.needed > error.available);
+/// }
+/// assert_eq!((gigabytes(2.5e9), gigabytes(24e9)), ("2.5 GB".to_owned(), "24 GB".to_owned()));
+/// # Ok::<(), graph_transformer_train::TooLarge>(())
+/// ```
+///
 /// # Errors
 /// If the memory does not suffice, with both sizes. Machines that do not report their memory pass.
 pub fn ensure_memory(network: &Network, nodes: usize, edges: usize) -> Result<(), TooLarge> {
@@ -80,7 +95,7 @@ fn too_large(network: &Network, (nodes, edges): (usize, usize), needed: f64, ava
     TooLarge { needed, available, parameters: gt_nn::Parameters::new(network).count(), nodes, edges, ids }
 }
 
-/// Bytes, as people read them.
+/// A number of bytes in gigabytes, for messages.
 pub fn gigabytes(bytes: f64) -> String {
     let digits = if bytes < 10e9 { 1 } else { 0 };
     format!("{:.digits$} GB", bytes / 1e9)
@@ -145,7 +160,7 @@ mod tests {
         let of = |limits: &[&str]| least(machine, limits.iter().map(|limit| (*limit).to_owned()));
         assert_eq!(of(&[]), Some(16_384_000_000.0));
         assert_eq!(of(&["max\n"]), Some(16_384_000_000.0));
-        // What version 1 says where there is none.
+        // The number that version 1 reports where there is no limit.
         assert_eq!(of(&["9223372036854771712\n"]), Some(16_384_000_000.0));
         assert_eq!(of(&["max\n", "2147483648\n", "8589934592\n"]), Some(2_147_483_648.0));
         assert_eq!(least("MemFree: 1 kB\n", ["1\n".to_owned()].into_iter()), None);

@@ -52,7 +52,7 @@ pub enum Metric {
 
 impl Metric {
     /// The metric that belongs to a loss.
-    pub fn of(loss: Loss) -> Self {
+    pub(crate) fn of(loss: Loss) -> Self {
         match loss {
             Loss::L1 | Loss::Mse => Metric::Mae,
             Loss::CrossEntropy { .. } => Metric::Accuracy,
@@ -72,18 +72,18 @@ impl Metric {
 
 /// Predictions `[rows, width]` and the labels they should have.
 #[derive(Clone, Copy, Debug)]
-pub struct Predicted<'a> {
+pub(crate) struct Predicted<'a> {
     /// Outputs of the network.
-    pub outputs: &'a [f32],
+    pub(crate) outputs: &'a [f32],
     /// Numbers per row.
-    pub width: usize,
+    pub(crate) width: usize,
     /// Labels.
-    pub target: TargetRows<'a>,
+    pub(crate) target: TargetRows<'a>,
 }
 
 impl<'a> Predicted<'a> {
     /// A range of rows.
-    pub fn rows(&self, range: std::ops::Range<usize>) -> Predicted<'a> {
+    pub(crate) fn rows(&self, range: std::ops::Range<usize>) -> Predicted<'a> {
         let labels = self.target.len().checked_div(self.outputs.len() / self.width.max(1)).unwrap_or(0);
         let of = range.start * labels..range.end * labels;
         let target = match self.target {
@@ -125,18 +125,18 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// Mean absolute error.
-pub fn mean_absolute_error(predicted: Predicted<'_>) -> f64 {
+fn mean_absolute_error(predicted: Predicted<'_>) -> f64 {
     mean(predicted.pairs().map(|(output, label)| (output - label).abs()))
 }
 
 /// √ of the mean squared error.
-pub fn root_mean_squared_error(predicted: Predicted<'_>) -> f64 {
+fn root_mean_squared_error(predicted: Predicted<'_>) -> f64 {
     mean(predicted.pairs().map(|(output, label)| (output - label).powi(2))).sqrt()
 }
 
 /// R²: 1 − squared error / variance of the labels per column, and the mean over the columns in
 /// which labels differ.
-pub fn r_squared(predicted: Predicted<'_>) -> f64 {
+fn r_squared(predicted: Predicted<'_>) -> f64 {
     let of_column = |at: usize| {
         let pairs = || predicted.every(at, predicted.width);
         let centre = mean(pairs().map(|(_, label)| label));
@@ -148,7 +148,7 @@ pub fn r_squared(predicted: Predicted<'_>) -> f64 {
 }
 
 /// Counts `[label][prediction]`.
-pub fn confusion(predicted: Predicted<'_>) -> Vec<Vec<usize>> {
+pub(crate) fn confusion(predicted: Predicted<'_>) -> Vec<Vec<usize>> {
     let mut counts = vec![vec![0; predicted.width]; predicted.width];
     predicted.classes().for_each(|(class, label)| counts[label][class] += 1);
     counts
@@ -156,18 +156,18 @@ pub fn confusion(predicted: Predicted<'_>) -> Vec<Vec<usize>> {
 
 /// How often a class is the label, the prediction, and both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ClassCounts {
+pub(crate) struct ClassCounts {
     /// Rows with this label.
-    pub labels: usize,
+    pub(crate) labels: usize,
     /// Rows with this prediction.
-    pub predicted: usize,
+    pub(crate) predicted: usize,
     /// Rows with both.
-    pub right: usize,
+    pub(crate) right: usize,
 }
 
 /// Counts of each class. With very many classes (numbers taken for classes), a [`confusion`] matrix
 /// would not fit into memory.
-pub fn class_counts(predicted: Predicted<'_>) -> Vec<ClassCounts> {
+pub(crate) fn class_counts(predicted: Predicted<'_>) -> Vec<ClassCounts> {
     let mut counts = vec![ClassCounts::default(); predicted.width];
     predicted.classes().for_each(|(class, label)| {
         counts[label].labels += 1;
@@ -178,7 +178,7 @@ pub fn class_counts(predicted: Predicted<'_>) -> Vec<ClassCounts> {
 }
 
 /// Share of rows whose class is right, in percent.
-pub fn plain_accuracy(counts: &[ClassCounts]) -> f64 {
+fn plain_accuracy(counts: &[ClassCounts]) -> f64 {
     let right: usize = counts.iter().map(|class| class.right).sum();
     let all: usize = counts.iter().map(|class| class.labels).sum();
     if all > 0 { 100.0 * (right as f64 / all as f64) } else { f64::NAN }
@@ -186,7 +186,7 @@ pub fn plain_accuracy(counts: &[ClassCounts]) -> f64 {
 
 /// Mean recall of classes, in percent. The exact form counts classes that occur among the labels.
 /// The published form also counts classes that are only predicted; their recall is 0.
-pub fn mean_recall(counts: &[ClassCounts], also_predicted: bool) -> f64 {
+fn mean_recall(counts: &[ClassCounts], also_predicted: bool) -> f64 {
     let recalls = counts.iter().filter_map(|class| match class.labels {
         0 => (also_predicted && class.predicted > 0).then_some(0.0),
         all => Some(class.right as f64 / all as f64),
@@ -203,6 +203,14 @@ pub(crate) fn column(predicted: Predicted<'_>, column: usize) -> Vec<(f32, bool)
 
 /// Area under the ROC curve: the probability that a positive scores above a negative; ties count
 /// half. NaN without positives or negatives.
+///
+/// ```
+/// use graph_transformer_train::metrics::area_under_roc;
+///
+/// // Pairs of a positive and a negative: three wins and a tie, of four.
+/// let scores = vec![(0.1, false), (0.4, true), (0.4, false), (0.8, true)];
+/// assert_eq!(area_under_roc(scores), 3.5 / 4.0);
+/// ```
 pub fn area_under_roc(mut scores: Vec<(f32, bool)>) -> f64 {
     scores.sort_by(|a, b| a.0.total_cmp(&b.0));
     let positives = scores.iter().filter(|(_, positive)| *positive).count() as f64;
@@ -219,7 +227,7 @@ pub fn area_under_roc(mut scores: Vec<(f32, bool)>) -> f64 {
 
 /// Average precision: mean over the positives of the precision at their rank; tied scores share a
 /// rank. NaN without positives.
-pub fn average_precision(mut scores: Vec<(f32, bool)>) -> f64 {
+fn average_precision(mut scores: Vec<(f32, bool)>) -> f64 {
     scores.sort_by(|a, b| b.0.total_cmp(&a.0));
     let (mut found, mut seen, mut sum) = (0.0, 0.0, 0.0);
     for tied in scores.chunk_by(|a, b| a.0 == b.0) {
@@ -238,7 +246,7 @@ fn over_labels(predicted: Predicted<'_>, score: impl Fn(Vec<(f32, bool)>) -> f64
 
 /// The metric in both forms, and further metrics by name. `batches` are the numbers of rows of
 /// consecutive batches; they sum to all rows.
-pub fn scores(metric: Metric, predicted: Predicted<'_>, batches: &[usize]) -> (Forms, Vec<(&'static str, f64)>) {
+pub(crate) fn scores(metric: Metric, predicted: Predicted<'_>, batches: &[usize]) -> (Forms, Vec<(&'static str, f64)>) {
     let mut first = 0;
     let parts = batches.iter().map(|&rows| {
         first += rows;
@@ -280,7 +288,7 @@ fn over_batches(values: impl Iterator<Item = f64>) -> f64 {
 
 /// Hits@10, 50 and 100 of links against pairs without an edge, as OGB defines them; left out if
 /// there are fewer such pairs.
-pub fn link_hits(predicted: Predicted<'_>) -> Vec<(&'static str, f64)> {
+pub(crate) fn link_hits(predicted: Predicted<'_>) -> Vec<(&'static str, f64)> {
     let scores = column(predicted, 0);
     let of = |wanted: bool| scores.iter().filter(|(_, joined)| *joined == wanted).map(|(score, _)| *score).collect();
     let (joined, apart): (Vec<f32>, Vec<f32>) = (of(true), of(false));
@@ -290,7 +298,7 @@ pub fn link_hits(predicted: Predicted<'_>) -> Vec<(&'static str, f64)> {
 
 /// Hits@K of link prediction: share of positives that score above the K-th best negative; 1 with
 /// fewer than K negatives.
-pub fn hits_at(k: usize, positives: &[f32], negatives: &[f32]) -> f64 {
+fn hits_at(k: usize, positives: &[f32], negatives: &[f32]) -> f64 {
     let mut sorted = negatives.to_vec();
     sorted.sort_by(|a, b| b.total_cmp(a));
     let Some(&bar) = sorted.get(k.saturating_sub(1)) else { return 1.0 };

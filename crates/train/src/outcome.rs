@@ -6,25 +6,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::evaluate::Scores;
 
-/// One epoch, as `metrics.jsonl` has it.
+/// The record of an epoch: a line of `metrics.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EpochRecord {
     /// From 1.
     pub epoch: usize,
     /// Learning rate.
     pub lr: f64,
-    /// Training split, as the steps saw it.
+    /// Scores of the training split, from the outputs of the training steps.
     pub train: Scores,
     /// Validation split.
     pub val: Scores,
     /// Test split, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<Scores>,
-    /// Seconds of the steps.
+    /// Seconds of the training steps.
     pub train_seconds: f64,
-    /// Seconds of everything.
+    /// Seconds of the whole epoch, with validation and test.
     pub seconds: f64,
-    /// When it ended, in seconds since 1970.
+    /// End of the epoch, in seconds since 1970.
     #[serde(default)]
     pub time: f64,
 }
@@ -41,12 +41,12 @@ pub enum Stop {
     Hours,
     /// No better validation loss for too long.
     EarlyStop,
-    /// The user interrupted it; it can be resumed.
+    /// The user interrupted the run, which can be resumed.
     Interrupted,
 }
 
 impl Stop {
-    /// A sentence for the user.
+    /// The reason as a phrase for the user.
     pub fn sentence(self) -> &'static str {
         match self {
             Stop::MinLr => "Finished: the learning rate fell below its limit.",
@@ -75,7 +75,7 @@ pub struct Best {
 /// The outcome of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Why it ended.
+    /// Why the run ended.
     pub stop: Stop,
     /// Epochs in all.
     pub epochs: usize,

@@ -1,7 +1,8 @@
-//! Predictions and embeddings for a file of any size: chunks of graphs are read, computed and written one after the other.
+//! Predictions and embeddings for a file of any size: chunks of graphs are read, computed and
+//! written one after the other.
 //!
-//! Rows line up with the graphs, nodes or edges of the file. A graph that the model cannot take has rows too, with empty cells
-//! and the reason; one of which not even the size is known has a single row.
+//! Rows line up with the graphs, nodes or edges of the file. A graph that the model cannot take has
+//! rows too, with empty cells and the reason. If even its size is unknown, it has a single row.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -20,7 +21,7 @@ use gt_nn::backend::Device;
 
 use crate::error::{Result, TrainError};
 
-/// Why there is no result where the model gives an infinite one or NaN.
+/// The reason for a graph whose result is infinite or NaN.
 pub(crate) const NOT_FINITE: &str = "the model's result is not a finite number";
 
 /// What to compute for every graph of a file.
@@ -31,14 +32,17 @@ pub enum Query {
     /// | targets | columns |
     /// |---|---|
     /// | real numbers | one per target, with its name |
-    /// | one class | the most likely class under the target's name, and `NAME_p0`, `NAME_p1`, … for the classes' probabilities |
+    /// | one class | `NAME`, the most likely class; `NAME_p0`, `NAME_p1`, …, the probabilities |
     /// | several yes/no labels | `NAME_p1`, the probability, for each |
-    /// | links | `link_p1`, the probability that the ends of each edge are joined; all edges carry messages, the scored one too |
+    /// | links | `link_p1`, the probability that the ends of each edge are joined |
     ///
-    /// Before them stand `graph` and, for nodes, `node` or, for edges, `source` and `target`; after them `reason`. A target that
-    /// bears one of these names is called `predicted_NAME`.
+    /// For links all edges carry messages, the scored one too.
+    ///
+    /// The first column is `graph`. For nodes `node` follows, for edges `source` and `target`. The
+    /// last column is `reason`. A target with one of these names becomes `predicted_NAME`.
     Predictions(Device),
-    /// Embeddings of nodes or of graphs: `graph`, for nodes `node`, then `e0`, `e1`, …, and `reason`.
+    /// Embeddings of nodes or of graphs: `graph`, for nodes `node`, then `e0`, `e1`, …, and
+    /// `reason`.
     Embeddings(Level),
 }
 
@@ -59,7 +63,7 @@ pub enum OnError {
 pub struct Shard {
     /// From 0.
     pub index: usize,
-    /// How many shards there are.
+    /// Number of shards.
     pub of: usize,
 }
 
@@ -78,7 +82,7 @@ impl Shard {
     }
 }
 
-/// What a prediction or embedding of a file came to.
+/// Counts and reasons of a query over a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueryReport {
     /// Rows written.
@@ -87,9 +91,10 @@ pub struct QueryReport {
     pub graphs: usize,
     /// Graphs without a result.
     pub unusable: usize,
-    /// Number and reason of the first few of them.
+    /// Number and reason of the first few graphs without a result.
     pub reasons: Vec<(usize, String)>,
-    /// Nodes whose Weisfeiler–Lehman role the model does not know. They share the last role that it knows.
+    /// Nodes whose Weisfeiler–Lehman role the model does not know. They share the last role that it
+    /// knows.
     pub roles_beyond: usize,
 }
 
@@ -105,7 +110,7 @@ impl QueryReport {
     }
 }
 
-/// How a file is read for a model.
+/// The columns, encoding and labels that a model expects of a file.
 pub fn expected(model: &Model, labels: Labels) -> Expected<'_> {
     let kind = match model.config.model.encoding {
         Encoding::None => None,
@@ -122,7 +127,8 @@ pub fn expected(model: &Model, labels: Labels) -> Expected<'_> {
     Expected { schema, encoding, labels }
 }
 
-/// Computes a result for every graph of a file and writes them, row by row, in the order of the file.
+/// Computes a result for every graph of a file and writes them, row by row, in the order of the
+/// file.
 ///
 /// Memory is bounded by a chunk and by the largest graph. The output is complete or not there.
 ///
@@ -134,15 +140,16 @@ pub fn expected(model: &Model, labels: Labels) -> Expected<'_> {
 ///
 /// let model = Model::open("runs/mine/model.safetensors")?;
 /// let query_all = Query::Predictions(Device::Cpu);
-/// let report = query(&model, "new.jsonl".as_ref(), "out.csv".as_ref(), &query_all, OnError::Note, Shard::WHOLE)?;
+/// let (data, out) = ("new.jsonl".as_ref(), "out.csv".as_ref());
+/// let report = query(&model, data, out, &query_all, OnError::Note, Shard::WHOLE)?;
 /// println!("{} rows", report.rows);
 /// # Ok(())
 /// # }
 /// ```
 ///
 /// # Errors
-/// If the file as a whole cannot be read for the model, none of its graphs can be used, the device fails, or the output cannot be
-/// written. With [`OnError::Stop`] also if one graph cannot be used.
+/// If the file as a whole cannot be read for the model, none of its graphs can be used, the device
+/// fails, or the output cannot be written. With [`OnError::Stop`] also if one graph cannot be used.
 pub fn query(
     model: &Model,
     data: &Path,
@@ -175,7 +182,7 @@ pub fn query(
         report.roles_beyond += answer.roles_beyond;
         writer.write(&answer.records(model, query)?)?;
     }
-    // A shard cannot know that the others have no usable graph either.
+    // One shard without usable graphs is no error: the others may have some.
     if shard == Shard::WHOLE && usable == 0 {
         let (first, reason) = report.reasons.into_iter().next().unwrap_or_default();
         return Err(TrainError::NothingUsable { path: data.into(), graphs: report.graphs, first, reason });
@@ -199,7 +206,8 @@ struct Answer {
     roles_beyond: usize,
 }
 
-/// A row of the output: the graph it belongs to, counted in the chunk, and its position within the graph, if that is known.
+/// A row of the output: the graph it belongs to, counted in the chunk, and its position within the
+/// graph, if that is known.
 type Row = (usize, Option<usize>);
 
 impl Answer {
@@ -224,7 +232,7 @@ impl Answer {
         Ok(Self { first, store, results, not_finite, values, roles_beyond })
     }
 
-    /// An answer for no graph, which has the columns all the same.
+    /// The answer for no graph: columns without rows.
     fn empty(model: &Model, query: &Query) -> Result<Self> {
         let store = GraphStore::new(Layout { target: None, ..model.schema.layout() });
         Self::new(model, Chunk { first: 0, graphs: store, results: Vec::new() }, query)
@@ -346,6 +354,29 @@ fn free_name(name: &str) -> String {
 }
 
 /// All graphs of a file in memory, for queries that name single graphs.
+///
+/// ```
+/// use graph_transformer_train::{PairRows, QueryGraphs, predict_pairs};
+/// use gt_data::PairTable;
+/// use gt_graph::Schema;
+/// use gt_models::{Config, Model};
+///
+/// let text = "[data]\ntask = \"links\"\n[model]\nlayers = 1\nwidth = 8\nheads = 2";
+/// let model = Model::new(Config::from_toml(text)?, Schema::default())?;
+/// # let folder = tempfile::tempdir()?;
+/// # let (file, table) = (folder.path().join("path.jsonl"), folder.path().join("pairs.csv"));
+/// std::fs::write(&file, r#"{"num_nodes": 3, "edge_index": [[0, 1, 1, 2], [1, 0, 2, 1]]}"#)?;
+/// std::fs::write(&table, "source,target\n0,2\n0,9\n")?;
+///
+/// let graphs = QueryGraphs::read(&file, &model)?;
+/// assert_eq!((graphs.len(), graphs.position(0)), (1, Ok(0)));
+/// let mut rows = PairRows::new(PairTable::read(&table)?, &graphs)?;
+/// let records = predict_pairs(&model, &graphs, &mut rows)?;
+/// assert_eq!(records.rows(), 2);
+/// // The second row names a node that is not there; rows count from 1.
+/// assert_eq!(rows.unusable().keys().collect::<Vec<_>>(), [&2]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct QueryGraphs {
     store: GraphStore,
@@ -392,7 +423,7 @@ impl QueryGraphs {
     /// Position of a graph of the file among the usable graphs.
     ///
     /// # Errors
-    /// Why it cannot be used.
+    /// If the graph cannot be used, with the reason.
     ///
     /// # Panics
     /// If the file has no such graph.

@@ -1,4 +1,5 @@
-//! A data set, made ready for a network: columns checked, splits chosen, encodings computed, targets scaled.
+//! A data set, made ready for a network: columns checked, splits chosen, encodings computed,
+//! targets scaled.
 
 use gt_nn::AttentionScope;
 use std::borrow::Cow;
@@ -23,31 +24,52 @@ use crate::pass::pair_stream;
 /// Graphs with encodings and labels, and the network that learns from them or is scored on them.
 ///
 /// Backends take their batches from here: [`Prepared`] is a [`DataSource`].
+///
+/// ```
+/// use graph_transformer_train::Prepared;
+/// use gt_data::{SbmSet, SbmSizes};
+/// use gt_graph::Split;
+/// use gt_models::Config;
+///
+/// let data = SbmSet::Cluster.generate(41, SbmSizes { train: 2, val: 1, test: 1 })?;
+/// let config = Config::from_toml("[model]\nlayers = 1\nwidth = 8\nheads = 2")?;
+/// let data = Prepared::for_training(data, &config, None)?;
+/// assert_eq!((data.graphs_of(Split::Train), data.graphs_of(Split::Test)), (vec![0, 1], vec![3]));
+/// // Every node has a label, one of six classes.
+/// assert_eq!(data.labels_in(Split::Val), data.graphs.node_range(2).len());
+/// assert_eq!((data.outputs(), data.target().classes()), (6, vec![6]));
+/// let sizes: Vec<_> = data.statistics().iter().map(|(_, part)| part.graphs).collect();
+/// assert_eq!(sizes, [2, 1, 1]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Prepared {
     /// Names and vocabularies of the columns; without targets where links are predicted.
     pub schema: Schema,
     /// The network.
     pub network: Network,
-    /// What is minimised.
+    /// The loss that training minimises.
     pub loss: Loss,
-    /// What is reported.
+    /// The metric that is reported.
     pub metric: Metric,
     /// Which edges attention follows.
     pub scope: AttentionScope,
     /// The graphs, with their encodings.
     pub graphs: GraphStore,
-    /// Mean and deviation of each target in the training split; empty where targets stay as they are.
+    /// Mean and deviation of each target in the training split; empty where targets stay as they
+    /// are.
     pub scaling: Vec<(f64, f64)>,
-    /// What is predicted instead of targets, if so.
+    /// The links that are predicted instead of targets, where the task is link prediction.
     pub links: Option<Links>,
     splits: Splits,
-    /// Hash of everything that a data file holds, by which a resumed run recognises its data; empty where nothing is trained.
+    /// Hash of the contents of the data file, by which a resumed run recognises its data; empty
+    /// where nothing is trained.
     pub(crate) fingerprint: String,
 }
 
 impl Prepared {
-    /// Makes a data set ready for training. Encodings are looked up in, and added to, a file next to `cache`, if one is given.
+    /// Makes a data set ready for training. Encodings are looked up in, and added to, a file next
+    /// to `cache`, if one is given.
     ///
     /// # Errors
     /// If data and configuration do not fit, or the training or validation split has no labels.
@@ -64,7 +86,8 @@ impl Prepared {
         Ok(prepared)
     }
 
-    /// Makes a data set ready to score a model on it. The data set must have been read for the model's schema.
+    /// Makes a data set ready to score a model on it. The data set must have been read for the
+    /// model's schema.
     ///
     /// # Errors
     /// If its columns are not those of the model, or values lie beyond the model's vocabularies.
@@ -117,18 +140,18 @@ impl Prepared {
     pub(crate) fn model(&self, config: &Config, weights: Weights) -> Model {
         let mut config = config.clone();
         if let Some(links) = &self.links {
-            // What this data decided stays decided for other data.
+            // The decision from this data also holds for other data.
             config.links.directed = Some(links.directed());
         }
         Model { config, schema: self.schema.clone(), scaling: self.scaling.clone(), weights }
     }
 
-    /// What is predicted.
+    /// The targets that are predicted: those of the data, or links.
     pub fn target(&self) -> Cow<'_, TargetSchema> {
         self.schema.target.as_ref().map_or_else(|| Cow::Owned(TargetSchema::link()), Cow::Borrowed)
     }
 
-    /// What a prediction belongs to.
+    /// The level of the predictions.
     fn level(&self) -> Level {
         self.network.reads.level()
     }
@@ -149,12 +172,13 @@ impl Prepared {
         }
     }
 
-    /// Whether a row of the targets (counted over all graphs) belongs to a split; always, where whole graphs are split.
+    /// Whether a row of the targets (counted over all graphs) belongs to a split; always, where
+    /// whole graphs are split.
     pub fn belongs(&self, split: Split, row: usize) -> bool {
         !self.splits_rows() || self.splits.name(row) == split.name()
     }
 
-    /// What is divided into splits.
+    /// The level that is divided into splits.
     pub fn split_level(&self) -> Level {
         self.splits.level
     }
@@ -164,13 +188,15 @@ impl Prepared {
         self.splits.level != Level::Graph && self.splits.level == self.level()
     }
 
-    /// Sizes and targets of each split, as they are trained on; of all graphs, without the held-out edges, where links are predicted.
+    /// Sizes and targets of each split, as they are trained on. For link prediction: of all graphs,
+    /// without the held-out edges.
     pub fn statistics(&self) -> Vec<(String, PartInfo)> {
         let splits = self.links.is_none().then_some(&self.splits);
         PartInfo::of_all(&self.graphs, &self.schema, splits)
     }
 
-    /// Splits that are not used though their names are much like those of the three that are (`Train`, `valid`), with their rows.
+    /// Splits that are not used although their names resemble `train`, `val` or `test` (`Train`,
+    /// `valid`), with their numbers of rows.
     pub fn mistaken_splits(&self) -> Vec<(&str, usize)> {
         let used = Split::ALL.map(Split::name);
         let alike = |name: &str| {
@@ -181,7 +207,8 @@ impl Prepared {
         names.map(|name| (name, self.splits.rows(name).len())).collect()
     }
 
-    /// Nodes whose Weisfeiler–Lehman role lies beyond the model's vocabulary, and so shares the last one.
+    /// Nodes whose Weisfeiler–Lehman role lies beyond the model's vocabulary, and so shares the
+    /// last one.
     pub fn roles_beyond(&self) -> usize {
         self.graphs.roles_beyond(self.network.node.roles)
     }
@@ -192,7 +219,7 @@ impl Prepared {
         graphs.flat_map(|graph| self.graphs.row_range(self.level(), graph)).filter(move |&row| self.belongs(split, row))
     }
 
-    /// Number of labels in a split; of links, where those are predicted.
+    /// Number of labels in a split, or of links for link prediction.
     pub fn labels_in(&self, split: Split) -> usize {
         if let Some(links) = &self.links {
             return links.count(split);
@@ -203,7 +230,7 @@ impl Prepared {
         values.filter(|&at| target.get(at).is_some()).count()
     }
 
-    /// Refuses a split that has nothing to learn from or to be scored by.
+    /// Checks that a split has labels to learn from or to be scored by.
     ///
     /// # Errors
     /// If it has no labels, with the splits that there are.
@@ -306,8 +333,8 @@ impl DataSource for Prepared {
     }
 }
 
-/// SHA-256 of graphs, features, targets, split and encodings, as they came. What is computed from them is not in it, since
-/// another machine may round it differently.
+/// SHA-256 of graphs, features, targets, split and encodings, as they were read. Computed values
+/// are left out, because another machine may round them differently.
 fn fingerprint(dataset: &Dataset) -> String {
     let mut hash = Sha256::new();
     hash.update(gt_data::content_hash(dataset.graphs()));

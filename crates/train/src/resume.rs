@@ -1,4 +1,4 @@
-//! What may change between two sittings of a run, and what must not.
+//! Which settings may change when a run resumes, and which must not.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! A run's directory: who may write it, its configuration, its metrics.
+//! The directory of a run: its lock, configuration and metrics.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -71,7 +71,7 @@ impl RunDirectory {
         }
     }
 
-    /// Where it lies.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -151,7 +151,7 @@ impl RunDirectory {
     }
 }
 
-/// What lies in a folder.
+/// The entries of a folder.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let all = fs::read_dir(folder).and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
     all.map_err(|e| TrainError::io(folder, &e))

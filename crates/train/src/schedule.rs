@@ -10,26 +10,26 @@ use serde::{Deserialize, Serialize};
 
 /// State of a schedule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ScheduleState {
+pub(crate) struct ScheduleState {
     /// The rate before warm-up.
     lr: f64,
     best: Option<f64>,
     bad: usize,
 }
 
-/// What a relative improvement must reach.
+/// The least relative improvement that counts.
 const THRESHOLD: f64 = 1e-4;
 /// Smaller changes of the rate are not made.
 const SMALLEST_CHANGE: f64 = 1e-8;
 
 impl ScheduleState {
-    /// At the start.
-    pub fn new(lr: f64) -> Self {
+    /// The state before the first epoch.
+    pub(crate) fn new(lr: f64) -> Self {
         Self { lr, best: None, bad: 0 }
     }
 
     /// The rate of an epoch (from 0) of all `epochs`.
-    pub fn rate(&self, config: &ScheduleConfig, epoch: usize, epochs: usize) -> f64 {
+    pub(crate) fn rate(&self, config: &ScheduleConfig, epoch: usize, epochs: usize) -> f64 {
         let base = match config.name {
             Schedule::Plateau | Schedule::Constant => self.lr,
             Schedule::Cosine => {
@@ -43,7 +43,7 @@ impl ScheduleState {
 
     /// Records the validation loss of an epoch. Returns whether training should end because the
     /// rate is too small.
-    pub fn finish_epoch(&mut self, config: &ScheduleConfig, loss: f64) -> bool {
+    pub(crate) fn finish_epoch(&mut self, config: &ScheduleConfig, loss: f64) -> bool {
         if config.name != Schedule::Plateau {
             return false;
         }

@@ -80,7 +80,7 @@ pub(crate) fn is_ours(name: &str) -> bool {
     name.starts_with(PREFIX) && name.ends_with(SUFFIX)
 }
 
-/// What a file begins with.
+/// The event that a file begins with.
 fn version(time: f64) -> Vec<u8> {
     let mut event = Message::default();
     event.double(1, time);
@@ -160,7 +160,8 @@ fn record(data: &[u8]) -> Vec<u8> {
     [&length[..], &masked(crc32c(&length)).to_le_bytes(), data, &masked(crc32c(data)).to_le_bytes()].concat()
 }
 
-/// So that the sum of data that contains sums is no special case.
+/// The masked form of a checksum, so that a checksum of data that contains checksums is no special
+/// case.
 fn masked(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }

@@ -29,7 +29,7 @@ use crate::run::RunDirectory;
 use crate::schedule::ScheduleState;
 use crate::tensorboard::EventFile;
 
-/// How far a run has come, in addition to its weights and moments.
+/// The progress of a run, in addition to its weights and moments.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct State {
     /// Complete epochs.
@@ -51,7 +51,7 @@ struct State {
     device: String,
 }
 
-/// A run: everything that it needs and where it stands.
+/// A run of training: its data, backend, directory and progress.
 pub struct Trainer<'a> {
     data: &'a Prepared,
     config: &'a Config,

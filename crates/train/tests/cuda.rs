@@ -1,4 +1,5 @@
-//! Trained models and runs on a GPU, against the same on the CPU. `GT_CACHE=DIR` keeps compiled kernels.
+//! Trained models and runs on a GPU, against the same on the CPU. `GT_CACHE=DIR` keeps compiled
+//! kernels.
 
 mod support;
 

@@ -1,4 +1,5 @@
-//! Targets that belong to edges: learned from the end nodes or from the edges' own stream, split by graphs or by edges.
+//! Targets that belong to edges: learned from the end nodes or from the edges' own stream, split by
+//! graphs or by edges.
 
 mod support;
 
@@ -12,8 +13,9 @@ use gt_models::Config;
 use gt_nn::HeadInput;
 use support::{last_model, prepare, sit};
 
-/// Random undirected graphs of nodes of four kinds. The class of an edge is whether its ends are of one kind, its number the sum of their kinds; both
-/// directions have the same. Some graphs in between have no edges, one no nodes. Edges may carry a feature that says nothing.
+/// Random undirected graphs of nodes of four kinds. The class of an edge is whether its ends are of
+/// one kind, its number the sum of their kinds; both directions have the same. Some graphs in
+/// between have no edges, one no nodes. Edges may carry a feature that says nothing.
 fn graphs(count: usize, nodes: u32, kind: TargetKind, features: bool) -> Dataset {
     let one = FeatureLayout { categorical: 1, ..Default::default() };
     let layout = Layout {

@@ -22,8 +22,9 @@ struct Silent;
 
 impl Observer for Silent {}
 
-/// Graphs of four communities of 12 nodes: two nodes of one are joined in half of the cases, others in one of thirty. A node shows its community in three of
-/// four cases. Without targets. Directed: one community's nodes are joined to those of the next one instead, in this direction.
+/// Graphs of four communities of 12 nodes: two nodes of one are joined in half of the cases, others
+/// in one of thirty. A node shows its community in three of four cases. Without targets. Directed:
+/// one community's nodes are joined to those of the next one instead, in this direction.
 fn communities(count: usize, directed: bool) -> Dataset {
     let layout = Layout { node: FeatureLayout { categorical: 1, ..Default::default() }, ..Default::default() };
     let mut store = GraphStore::new(layout.clone());
@@ -130,7 +131,8 @@ fn direction_is_learned_where_edges_have_one() {
     assert!(mean(&pairs) > mean(&turned) + 0.5);
 }
 
-/// A trained model, and its graphs in a file, of which the third has a node that the model does not know.
+/// A trained model, and its graphs in a file, of which the third has a node that the model does not
+/// know.
 fn model_and_graphs(dataset: &Dataset, config: &Config) -> (Model, QueryGraphs) {
     let folder = tempfile::tempdir().unwrap();
     sit(dataset, config, folder.path(), 0);

@@ -141,7 +141,8 @@ fn standardised_targets_are_undone_in_scores_and_kept_in_the_model() {
     let folder = tempfile::tempdir().unwrap();
     let (outcome, _, epochs) = sit(&dataset, &config, folder.path(), 0);
     let (_, test) = outcome.last.iter().find(|(split, _)| *split == Split::Test).unwrap();
-    // The deviation of the targets is about 77; without scaling nothing would come near 500 in 12 epochs.
+    // The deviation of the targets is about 77; without scaling nothing would come near 500 in 12
+    // epochs.
     assert!(test.metric.exact < 60.0, "{:?}", test.metric);
     assert!(epochs.last().unwrap().train.loss.exact < 0.8);
     let model = last_model(folder.path());

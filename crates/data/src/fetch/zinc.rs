@@ -46,6 +46,19 @@ const SPLITS: [(&str, [&str; 3]); 3] = [
 
 /// Downloads ZINC-12k into `cache` and returns the path of the native file. Does nothing if it is there.
 ///
+/// ```no_run
+/// use graph_transformer_data::fetch::{ZincSource, fetch_zinc};
+/// use graph_transformer_data::{ZINC_12K, content_hash, read};
+///
+/// let cache = "data".as_ref();
+/// let file = fetch_zinc(&ZincSource::default(), cache, &mut |progress| {
+///     println!("{}: {} bytes", progress.name, progress.done);
+/// })?;
+/// let data = read(&file)?;
+/// assert_eq!((data.graphs().len(), content_hash(data.graphs()).as_str()), (12_000, ZINC_12K));
+/// # Ok::<(), graph_transformer_data::DataError>(())
+/// ```
+///
 /// # Errors
 /// If the source cannot be reached, or does not hold ZINC.
 pub fn fetch_zinc(source: &ZincSource, cache: &Path, progress: &mut dyn FnMut(Progress<'_>)) -> Result<PathBuf> {
@@ -93,6 +106,14 @@ pub fn fetch_zinc(source: &ZincSource, cache: &Path, progress: &mut dyn FnMut(Pr
 }
 
 /// Takes ZINC-12k from a local file of any format into `cache`.
+///
+/// ```no_run
+/// use graph_transformer_data::fetch::zinc_from_file;
+///
+/// let file = zinc_from_file("downloads/zinc.csv".as_ref(), "data".as_ref())?;
+/// println!("ZINC-12k is in {}", file.display());
+/// # Ok::<(), graph_transformer_data::DataError>(())
+/// ```
 ///
 /// # Errors
 /// If the file does not hold exactly ZINC-12k.

@@ -57,7 +57,8 @@ pub enum EncodingKind {
 /// ```
 /// use graph_transformer_graph::{Graph, GraphParts, encoding::{WeisfeilerLehman, encode_all}};
 ///
-/// let path = Graph::new(GraphParts { num_nodes: 3, src: &[0, 1, 1, 2], dst: &[1, 0, 2, 1], ..Default::default() })?;
+/// let (src, dst) = (&[0, 1, 1, 2], &[1, 0, 2, 1]);
+/// let path = Graph::new(GraphParts { num_nodes: 3, src, dst, ..Default::default() })?;
 /// let roles = encode_all(&WeisfeilerLehman::default(), path.as_store()).unwrap();
 /// assert_eq!(roles[0], roles[2]);
 /// assert_ne!(roles[0], roles[1]);
@@ -113,7 +114,7 @@ impl Encodings {
         self.laplacian.is_none() && self.random_walk.is_none() && self.weisfeiler_lehman.is_none()
     }
 
-    /// The same kinds, for no node.
+    /// Empty encodings of the kinds and widths of `self`.
     pub(crate) fn emptied(&self) -> Self {
         let coordinates =
             |of: &Option<Coordinates>| of.as_ref().map(|c| Coordinates { width: c.width, values: vec![] });

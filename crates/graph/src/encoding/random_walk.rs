@@ -1,9 +1,10 @@
 //! Random-walk encoding: the probability of being back at the start after t steps.
 //!
-//! p_i(t) = ((D^-1 A)^t)_ii for t = 1..T. A step leaves node i along one of its out-edges, each with equal probability
-//! (multi-edges count as often as they occur, a self loop stays). From a node without out-edges the walk is lost, so an isolated
-//! node, a one-node graph and a graph without edges give zeros. The values are sign-free and move with the nodes
-//! under any renumbering.
+//! p_i(t) = ((D^-1 A)^t)_ii for t = 1..T. A step leaves node i along one of its out-edges, each
+//! with equal probability (multi-edges count as often as they occur, a self loop stays). From a
+//! node without out-edges the walk is lost, so an isolated node, a one-node graph and a graph
+//! without edges give zeros. The values are sign-free and move with the nodes under any
+//! renumbering.
 
 use super::Encoding;
 use crate::error::GraphError;
@@ -23,7 +24,8 @@ impl Encoding for RandomWalk {
         self.steps
     }
 
-    /// One walk distribution per start node is pushed through the edges: O(nodes · edges · steps), no matrix.
+    /// One walk distribution per start node is pushed through the edges: O(nodes · edges · steps),
+    /// no matrix.
     fn encode(&self, graph: GraphRef<'_>, out: &mut [f32]) -> Result<(), GraphError> {
         let n = graph.num_nodes();
         let mut out_degree = vec![0.0f64; n];

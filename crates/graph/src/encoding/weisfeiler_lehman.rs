@@ -1,9 +1,9 @@
 //! Weisfeiler–Lehman roles, exactly as the published code feeds them to the network.
 //!
-//! All nodes start with colour 1. A round hashes the string `own_neighbour_neighbour…` (decimal
-//! colours joined by `_`, the neighbours' sorted as strings) with MD5; the new colour is 1 + the
-//! rank of the hex digest among the graph's distinct digests. Neighbours are undirected and counted
-//! once, whatever the number and direction of the edges; a self loop makes a node its own
+//! All nodes start with colour 1. A round hashes the string `own_neighbour_neighbour…` with MD5:
+//! decimal colours joined by `_`, those of the neighbours sorted as strings. The new colour is 1 +
+//! the rank of the hex digest among the graph's distinct digests. Neighbours are undirected and
+//! counted once, whatever the number and direction of the edges; a self loop makes a node its own
 //! neighbour. The published code runs two rounds and discards the second, so one round is the
 //! default: a relabelling, per graph, of the node's degree. Colours that a round does not change
 //! end the procedure.
@@ -50,7 +50,8 @@ impl Encoding for WeisfeilerLehman {
             let names = ColourNames::new(out.iter().copied().max().unwrap_or(0));
             let mut text = String::new();
             let mut ranks: Vec<u32> = Vec::new();
-            // Nodes of equal neighbourhood share a digest, and a graph has far fewer neighbourhoods than nodes.
+            // Nodes of equal neighbourhood share a digest, and a graph has far fewer neighbourhoods
+            // than nodes.
             let mut known: BTreeMap<String, [u8; 16]> = BTreeMap::new();
             for (node, digest) in digests.iter_mut().enumerate() {
                 ranks.clear();
@@ -108,7 +109,8 @@ impl ColourNames {
     }
 }
 
-/// Adjacency lists without direction and multiplicity: neighbours of node i are `list[offsets[i]..offsets[i + 1]]`.
+/// Adjacency lists without direction and multiplicity: neighbours of node i are
+/// `list[offsets[i]..offsets[i + 1]]`.
 fn undirected_neighbours(graph: &GraphRef<'_>) -> (Vec<usize>, Vec<u32>) {
     let mut pairs: Vec<(u32, u32)> =
         graph.src().iter().zip(graph.dst()).flat_map(|(&s, &d)| [(s, d), (d, s)]).collect();

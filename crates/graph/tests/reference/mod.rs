@@ -190,13 +190,14 @@ pub fn projector<'a>(vectors: impl Iterator<Item = &'a [f64]>, n: usize) -> Vec<
     matrix
 }
 
-/// Where fixtures lie: `GT_FIXTURES` alone if set, else this crate's copy and the one shared between checkouts.
-/// Those without `file` are left out with a message.
+/// Where fixtures lie: `GT_FIXTURES` alone if set, else this crate's copy and the one shared
+/// between checkouts. Those without `file` are left out with a message.
 pub fn fixture_files(file: &str) -> Vec<PathBuf> {
     let own = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
     let shared = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/fixtures");
     let folders = match std::env::var_os("GT_FIXTURES") {
-        // Tests run in their crate's folder; a relative path is one of the workspace, from where they are started.
+        // Tests run in their crate's folder; a relative path is one of the workspace, from where
+        // they are started.
         Some(folder) => vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder)],
         None => vec![own.into(), shared.into()],
     };

@@ -41,6 +41,19 @@ impl Config {
 
     /// The network for data with these columns.
     ///
+    /// ```
+    /// use graph_transformer_models::{Config, PublishedSet};
+    /// use gt_nn::Loss;
+    ///
+    /// let config = Config::from_toml_with("[model]\nlayers = 2", &["model.width=16".into()])?;
+    /// let schema = PublishedSet::Zinc.schema();
+    /// let network = config.network(&schema)?;
+    /// // The published head halves the width twice before the output.
+    /// assert_eq!((network.layers, network.outputs(), network.head), (2, 1, vec![8, 4, 1]));
+    /// assert_eq!((config.target(&schema)?.columns.len(), config.loss(&schema)?), (1, Loss::L1));
+    /// # Ok::<(), graph_transformer_models::ConfigError>(())
+    /// ```
+    ///
     /// # Errors
     /// If the configuration is wrong in itself, or does not fit the data.
     pub fn network(&self, schema: &Schema) -> Result<Network, ConfigError> {

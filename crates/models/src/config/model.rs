@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Problems;
 
-/// What the layers compute.
+/// The kind of the layers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -24,7 +24,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Its name in configurations and presets.
+    /// The name in configurations and presets.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Transformer => "transformer",
@@ -53,7 +53,7 @@ impl Kind {
     }
 
     /// Whether layers are divided into heads.
-    pub fn has_heads(self) -> bool {
+    pub(crate) fn has_heads(self) -> bool {
         matches!(self, Kind::Transformer | Kind::Gat)
     }
 }
@@ -214,7 +214,7 @@ impl ModelConfig {
     }
 
     /// Whether inputs have a bias.
-    pub fn input_bias(&self) -> bool {
+    pub(crate) fn input_bias(&self) -> bool {
         self.input_bias.unwrap_or(self.paper())
     }
 

@@ -25,7 +25,7 @@ pub struct DataConfig {
     pub task: TaskName,
     /// Shares of training, validation and test where the file has no split.
     pub split: [f64; 3],
-    /// Seed of such a split.
+    /// Seed of a split that is drawn.
     pub split_seed: u64,
     /// Whether training scales real-valued targets to mean 0 and deviation 1; outputs are scaled
     /// back.
@@ -205,7 +205,7 @@ pub enum SignFlip {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrainConfig {
-    /// Seed of first values, order of graphs, signs and dropout.
+    /// Seed of the initial weights, the order of graphs, the signs of eigenvectors, and dropout.
     pub seed: u64,
     /// Graphs per batch.
     pub batch: usize,

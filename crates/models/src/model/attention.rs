@@ -12,7 +12,8 @@ use crate::encodings::{add_encodings, has_encoding};
 pub struct GraphAttention {
     /// Number of nodes.
     pub nodes: usize,
-    /// Source and target of every edge that attention follows: those of the data, in its order, or all ordered pairs of nodes, by target.
+    /// Source and target of every edge that attention follows: those of the data, in its order, or
+    /// all ordered pairs of nodes, by target.
     pub edges: Vec<(usize, usize)>,
     /// Heads of each layer.
     pub heads: Vec<usize>,
@@ -21,7 +22,8 @@ pub struct GraphAttention {
 }
 
 impl GraphAttention {
-    /// Weights of a layer and a head, or of the mean over heads, by edge. Layers and heads count from 0.
+    /// Weights of a layer and a head, or of the mean over heads, by edge. Layers and heads count
+    /// from 0.
     ///
     /// # Panics
     /// If there is no such layer or head.
@@ -35,7 +37,8 @@ impl GraphAttention {
 }
 
 impl Model {
-    /// The attention of one graph, in inference. Graphs without the encoding that the model reads get it.
+    /// The attention of one graph, in inference. Graphs without the encoding that the model reads
+    /// get it.
     ///
     /// # Errors
     /// If there is no such graph, the model does not know one of its values, or has no attention.

@@ -1,4 +1,4 @@
-//! Nodes and graphs as a model has them before its head.
+//! Embeddings of nodes and graphs: the values before the head of a model.
 
 use gt_graph::{GraphBatch, GraphStore, Level};
 use gt_nn::Readout;
@@ -8,8 +8,9 @@ use super::{Model, ModelError, Predictions};
 use crate::encodings::{add_encodings, has_encoding};
 
 impl Model {
-    /// Embeddings of nodes (the last layer's normalised stream, in the published order of channels) or of graphs
-    /// (the configured readout of their nodes). Graphs without the encoding that the model reads get it.
+    /// Embeddings of nodes (the last layer's normalised stream, in the published order of channels)
+    /// or of graphs (the configured readout of their nodes). Graphs without the encoding that the
+    /// model reads get it.
     ///
     /// # Errors
     /// If the graphs have other columns than the model, or values that the model does not know.

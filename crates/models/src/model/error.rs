@@ -61,7 +61,7 @@ pub enum ModelError {
     /// The layers weigh no edges.
     #[error("the model's layers do not weigh edges by attention, so there is none to show")]
     NoAttention,
-    /// The model predicts something else.
+    /// The model predicts targets, not links.
     #[error("the model predicts targets, not links")]
     NotLinks,
 }

@@ -7,8 +7,8 @@ use gt_nn::Parameters;
 use serde::{Deserialize, Serialize};
 
 use super::Model;
-use crate::weights::read_header;
-use crate::{Config, ConfigError, WeightsError, load_weights, save_weights};
+use crate::weights::{load_weights, read_header, save_weights};
+use crate::{Config, ConfigError, WeightsError};
 
 /// Version of the header that this program writes, and the newest it reads.
 const FORMAT_VERSION: u32 = 1;
@@ -31,14 +31,14 @@ pub enum ModelFileError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What it said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// The file is damaged, or its tensors do not fit its configuration.
     #[error(transparent)]
     Weights(#[from] WeightsError),
     /// A safetensors file of another program.
-    #[error("it holds tensors, but no `{key}` entry in its header; `gt import` or `gt train` write such files", key = crate::HEADER_KEY)]
+    #[error("it holds tensors, but no `{key}` entry in its header; `gt import` or `gt train` write such files", key = crate::weights::HEADER_KEY)]
     NoHeader,
     /// The header is damaged.
     #[error("its header is damaged: {0}")]
@@ -114,7 +114,7 @@ impl Model {
     }
 }
 
-/// What is read of a header before its version is known.
+/// The part of a header that is read before its version is known.
 #[derive(Deserialize)]
 struct Versioned {
     format_version: u32,

@@ -50,8 +50,30 @@ impl DataSource for PairSource<'_> {
 impl Model {
     /// Logits of pairs of nodes, in the order of the groups and their pairs.
     ///
-    /// Messages follow all edges of `graphs`, which must have the encoding that the model reads. A pair of a node
-    /// and itself gets a logit too, though training never sees one.
+    /// Messages follow all edges of `graphs`, which must have the encoding that the model reads. A
+    /// pair of a node and itself gets a logit too, though training never sees one.
+    ///
+    /// ```
+    /// use graph_transformer_models::{Config, Model, ModelError, PairGroup, is_directed, sigmoid};
+    /// use gt_graph::{Graph, GraphParts, Schema};
+    ///
+    /// let text = "[data]\ntask = \"links\"\n[model]\nlayers = 1\nwidth = 8\nheads = 2";
+    /// let model = Model::new(Config::from_toml(text)?, Schema::default())?;
+    /// let (src, dst) = (&[0, 1, 1, 2], &[1, 0, 2, 1]);
+    /// let path = Graph::new(GraphParts { num_nodes: 3, src, dst, ..Default::default() })?;
+    ///
+    /// // Undirected links: both orders of a pair have one score.
+    /// assert!(!is_directed(path.as_store()));
+    /// let group = PairGroup { graph: 0, pairs: vec![(0, 2), (2, 0)] };
+    /// let logits = model.score_pairs(path.as_store(), &[group])?;
+    /// assert_eq!((logits.len(), logits[0]), (2, logits[1]));
+    /// assert!((0.0..1.0).contains(&sigmoid(logits[0])));
+    ///
+    /// let missing = PairGroup { graph: 0, pairs: vec![(0, 3)] };
+    /// let error = model.score_pairs(path.as_store(), &[missing]).unwrap_err();
+    /// assert!(matches!(error, ModelError::NoNode { node: 3, nodes: 3, .. }));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// If the model predicts something else than links, or there is no such graph or node.

@@ -25,15 +25,42 @@ use crate::{Config, ConfigError, initial_weights};
 
 /// A model: configuration, the columns of its data, the scale of its targets, and weights.
 ///
-/// ```no_run
-/// # fn example(graphs: gt_graph::GraphStore) -> Result<(), Box<dyn std::error::Error>> {
-/// use graph_transformer_models::Model;
+/// ```
+/// use graph_transformer_models::{Config, Model, PublishedSet, add_encodings};
+/// use gt_graph::{FeatureRows, GraphParts, GraphStore, Layout, Level};
+/// use gt_nn::backend::Device;
 ///
-/// let model = Model::open("runs/mine/model.safetensors")?;
+/// // 28 kinds of atoms, 4 kinds of bonds, and one number to predict for each molecule.
+/// let text = "[model]\nlayers = 2\nwidth = 16\nheads = 4\nencoding = \"laplacian\"";
+/// let model = Model::new(Config::from_toml(text)?, PublishedSet::Zinc.schema())?;
+/// let mut graphs = GraphStore::new(Layout { target: None, ..model.schema.layout() });
+/// graphs.push(GraphParts {
+///     num_nodes: 3,
+///     src: &[0, 1, 0, 2],
+///     dst: &[1, 0, 2, 0],
+///     node: FeatureRows { categorical: &[1, 0, 2], ..Default::default() },
+///     edge: FeatureRows { categorical: &[1, 1, 2, 2], ..Default::default() },
+///     ..Default::default()
+/// })?;
+/// model.check(&graphs)?;
 /// let predictions = model.predict(&graphs)?;
-/// println!("{:?}", predictions.row(0));
-/// # Ok(())
-/// # }
+/// assert_eq!((predictions.len(), predictions.width), (1, 1));
+///
+/// // A model file holds everything that predictions need.
+/// # let folder = tempfile::tempdir()?;
+/// # let file = folder.path().join("model.safetensors");
+/// model.save(&file)?;
+/// let model = Model::open(&file)?;
+/// add_encodings(&mut graphs, &model.config.model)?;
+/// assert_eq!(model.predict_on(&Device::Cpu, &graphs)?, predictions);
+///
+/// // The hidden values behind a prediction. Attention into a node sums to 1.
+/// assert_eq!(model.embed(&graphs, Level::Node)?.row(2).len(), 16);
+/// let attention = model.attention(&graphs, 0)?;
+/// assert_eq!(attention.edges, [(0, 1), (1, 0), (0, 2), (2, 0)]);
+/// let weights = attention.weights(1, Some(3));
+/// assert!((weights[1] + weights[3] - 1.0).abs() < 1e-4);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
@@ -41,7 +68,8 @@ pub struct Model {
     pub config: Config,
     /// The columns of the data that the model reads.
     pub schema: Schema,
-    /// Mean and deviation that outputs are scaled back with, a pair per output; empty where targets were not standardised.
+    /// Mean and deviation that outputs are scaled back with, a pair per output; empty where targets
+    /// were not standardised.
     pub scaling: Vec<(f64, f64)>,
     /// Parameters and running statistics.
     pub weights: Weights,
@@ -67,6 +95,25 @@ impl Model {
     }
 
     /// A model with the weights of a PyTorch state dictionary of the published code.
+    ///
+    /// ```
+    /// use graph_transformer_models::{Config, Model, schema_of_checkpoint, torch};
+    /// use gt_graph::{Level, TargetKind};
+    ///
+    /// let bytes = std::fs::read("tests/checkpoints/transformer.pt")?;
+    /// let state = torch::read_state_dict(&bytes)?;
+    /// let schema = schema_of_checkpoint(&state, Level::Graph, TargetKind::Float)?;
+    /// assert_eq!(schema.node.vocabulary_sizes(), [6]);
+    /// assert_eq!(schema.edge.vocabulary_sizes(), [4]);
+    ///
+    /// let text = "[model]\nlayers = 2\nwidth = 16\nheads = 4\nencoding = \"laplacian\"";
+    /// let config = Config::from_toml_with(text, &["model.encoding_size=4".into()])?;
+    /// let model = Model::import(config, schema, &state)?;
+    /// let name = "layers.1.FFN_h_layer1.weight";
+    /// let count = state.get(name).map(|tensor| tensor.values().len());
+    /// assert_eq!((count, model.network().outputs()), (Some(512), 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// If the configuration is wrong, or tensors are missing, unknown or mis-shaped.
@@ -96,7 +143,7 @@ impl Model {
         self.config.target(&self.schema)
     }
 
-    /// What its training minimised.
+    /// The loss that the training of the model minimised.
     ///
     /// # Errors
     /// If the configuration does not fit the columns.
@@ -104,12 +151,12 @@ impl Model {
         self.config.loss(&self.schema)
     }
 
-    /// Which edges its layers follow.
+    /// Which edges the layers of the model follow.
     pub fn scope(&self) -> AttentionScope {
         self.config.model.graph
     }
 
-    /// Whether features of edges reach its layers.
+    /// Whether features of edges reach the layers of the model.
     pub fn reads_edges(&self) -> bool {
         self.config.model.graph == AttentionScope::Sparse && self.config.model.edges != Some(false)
     }

@@ -9,7 +9,25 @@ use super::{Model, ModelError};
 use crate::config::TaskName;
 use crate::encodings::{add_encodings, has_encoding};
 
-/// Outputs of a model on the data's scale: a row per graph, node or edge, in the order of the graphs and their lists.
+/// Outputs of a model on the data's scale: a row per graph, node or edge, in the order of the
+/// graphs and their lists.
+///
+/// ```
+/// use graph_transformer_models::{Predictions, sigmoid, unscale};
+/// use gt_graph::Level;
+///
+/// // Logits of two classes for two nodes.
+/// let values = vec![0.5, 0.5, 1.0, 4.0];
+/// let predictions = Predictions { level: Level::Node, width: 2, values };
+/// assert_eq!((predictions.len(), predictions.class(0), predictions.class(1)), (2, 0, 1));
+/// assert_eq!(predictions.probability(0, 1), 0.5);
+/// assert!((predictions.probability(1, 1) - sigmoid(3.0)).abs() < 1e-6);
+///
+/// // Outputs of a model that learned targets of mean 10 and deviation 2.
+/// let mut outputs = [0.5, -1.0];
+/// unscale(&[(10.0, 2.0)], &mut outputs);
+/// assert_eq!(outputs, [11.0, 8.0]);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Predictions {
     /// What a row belongs to.
@@ -80,11 +98,12 @@ impl Model {
     ///
     /// ```
     /// use graph_transformer_models::{Config, Model, PublishedSet};
-    /// use gt_graph::{FeatureRows, GraphParts, GraphStore};
+    /// use gt_graph::{FeatureRows, GraphParts, GraphStore, Layout};
     ///
-    /// let config = Config::from_toml("[model]\nlayers = 1\nwidth = 8\nheads = 2\nencoding = \"laplacian\"").unwrap();
+    /// let text = "[model]\nlayers = 1\nwidth = 8\nheads = 2\nencoding = \"laplacian\"";
+    /// let config = Config::from_toml(text)?;
     /// let model = Model::new(config, PublishedSet::Cluster.schema())?;
-    /// let mut graphs = GraphStore::new(gt_graph::Layout { target: None, ..model.schema.layout() });
+    /// let mut graphs = GraphStore::new(Layout { target: None, ..model.schema.layout() });
     /// graphs.push(GraphParts {
     ///     num_nodes: 2,
     ///     src: &[0, 1],
@@ -149,8 +168,8 @@ impl Model {
     }
 }
 
-/// Turns outputs on the scale of training into those on the data's. `scaling` has a mean and a deviation for each output,
-/// or nothing.
+/// Turns outputs on the scale of training into those on the data's. `scaling` has a mean and a
+/// deviation for each output, or nothing.
 pub fn unscale(scaling: &[(f64, f64)], outputs: &mut [f32]) {
     if scaling.is_empty() {
         return;

@@ -64,13 +64,13 @@ impl<'a> Heap<'a> {
         match (function, &self.tuples[arguments][..]) {
             (Global::OrderedDict, []) => Ok(Value::Dict(place(&mut self.dicts, Vec::new()))),
             (Global::Size, &[size @ Value::Tuple(_)]) => Ok(size),
-            // The rest says whether the parameter is trained, and by which hooks.
+            // The other arguments: whether the parameter is trained, and its hooks.
             (Global::RebuildParameter, &[data @ Value::Tensor(_), _, _]) => Ok(data),
             (Global::RebuildTensor, &[storage, offset, shape, strides, _, _]) => {
                 self.tensor([storage, offset, shape, strides])
             }
             (Global::RebuildTensor, &[storage, offset, shape, strides, _, _, metadata]) => {
-                // Metadata may say that all values are to be negated or conjugated.
+                // Metadata may require that all values are negated or conjugated.
                 match metadata {
                     Value::None => {}
                     Value::Dict(dict) if self.dicts[dict].is_empty() => {}

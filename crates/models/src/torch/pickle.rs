@@ -54,7 +54,7 @@ impl Value<'_> {
     }
 }
 
-/// Everything that values refer to.
+/// The tuples, lists, dictionaries and other items that values refer to.
 #[derive(Debug, Default)]
 pub(super) struct Heap<'a> {
     pub(super) tuples: Vec<Vec<Value<'a>>>,
@@ -70,7 +70,7 @@ pub(super) fn place<T>(list: &mut Vec<T>, item: T) -> usize {
     list.len() - 1
 }
 
-/// What a pickle describes.
+/// The object that a pickle describes.
 #[derive(Debug)]
 pub(super) struct Pickle<'a> {
     pub(super) heap: Heap<'a>,

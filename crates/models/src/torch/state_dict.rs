@@ -51,22 +51,23 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// Its name in the state dictionary.
+    /// The name of the tensor in the state dictionary.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The type of its elements in the file.
+    /// The type of the tensor's elements in the file.
     pub fn dtype(&self) -> Dtype {
         self.dtype
     }
 
-    /// Its shape; empty for a single number.
+    /// The shape of the tensor; empty for a single number.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// Its values in row-major order, as many as the shape says. They may be infinite or NaN.
+    /// The values of the tensor in row-major order, as many as its shape demands. They may be
+    /// infinite or NaN.
     pub fn values(&self) -> &Values {
         &self.values
     }

@@ -207,7 +207,8 @@ impl Fixture {
 fn folders() -> Vec<PathBuf> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     match std::env::var_os("GT_FIXTURES") {
-        // Cargo runs tests in their crate's folder; a relative path is one of the workspace, from where they are started. By itself a test is run anywhere.
+        // Cargo runs tests in their crate's folder; a relative path is one of the workspace, from
+        // where they are started. By itself a test is run anywhere.
         Some(folder) => vec![if workspace.is_dir() { workspace.join(folder) } else { folder.into() }],
         None => vec![workspace.join("crates/models/tests/fixtures"), workspace.join("../shared/fixtures")],
     }

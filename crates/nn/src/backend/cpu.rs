@@ -1,4 +1,5 @@
-//! Passes on the CPU: batches are put together on a thread of their own while the engine works on the one before.
+//! Passes on the CPU: batches are put together on a thread of their own while the engine works on
+//! the one before.
 
 use std::ops::ControlFlow;
 use std::sync::mpsc::{channel, sync_channel};
@@ -82,7 +83,7 @@ impl<'a> Cpu<'a> {
             }
             outcome.done = number + 1;
             let wish = report(PassEvent::Batch { number, loss: value });
-            // Half a step cannot be kept, so the pass goes on to the step's end.
+            // Half a step cannot be kept, so the pass continues to the step's end.
             if stepping { wish } else { ControlFlow::Continue(()) }
         })?;
         Ok(outcome)
@@ -153,13 +154,14 @@ impl PassOutputs {
     }
 }
 
-/// Calls with every batch of a pass, in order; ends early where the call says so.
+/// Calls `each` with every batch of a pass, in order, until it breaks.
 fn for_each_batch(
     source: &dyn DataSource,
     plan: &PassPlan,
     mut call: impl FnMut(usize, &PreparedBatch) -> ControlFlow<()>,
 ) -> Result<(), GraphError> {
-    /// Batches that wait; one is being computed on, one is ready, one is being filled.
+    /// Batches that wait between the two threads: the engine works on one, one is ready, and one is
+    /// being filled.
     const AHEAD: usize = 1;
     std::thread::scope(|scope| {
         let (send, ready) = sync_channel::<Result<PreparedBatch, GraphError>>(AHEAD);

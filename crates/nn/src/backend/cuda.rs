@@ -14,7 +14,7 @@ use crate::loss::Loss;
 use crate::network::Network;
 use crate::weights::{OptimizerState, Weights};
 
-/// Steps that are launched before the CPU looks whether to go on.
+/// Steps that are launched before the CPU checks whether to continue.
 const STEPS_AT_ONCE: usize = 64;
 
 /// A data set on a GPU. Runs that differ in their seeds share it.
@@ -64,7 +64,7 @@ impl CudaDataset {
     }
 
     /// The GPU's name.
-    pub fn device_name(&self) -> &str {
+    fn device_name(&self) -> &str {
         self.device.name()
     }
 

@@ -11,7 +11,8 @@
 //! use graph_transformer_nn::{AttentionScope, Channels, Loss, Network, Weights};
 //! use gt_graph::{Graph, GraphParts, Split};
 //!
-//! let graph = Graph::new(GraphParts { num_nodes: 2, src: &[0, 1], dst: &[1, 0], ..Default::default() })?;
+//! let parts = GraphParts { num_nodes: 2, src: &[0, 1], dst: &[1, 0], ..Default::default() };
+//! let graph = Graph::new(parts)?;
 //! let source = GraphSource::new(graph.as_store(), AttentionScope::Sparse);
 //! let weights = Weights::zeros(&Network::new(Channels::new(8, 2), 1));
 //! let mut cpu = Cpu::new(&source, &weights, Loss::L1, Isa::detect());
@@ -56,10 +57,11 @@ pub enum BackendError {
 ///
 /// [`Backend::begin`] may let the device run ahead; [`Backend::finish`] waits for it.
 pub trait Backend: Send {
-    /// The device, as people read it.
+    /// The name of the device, for messages.
     fn name(&self) -> &str;
 
-    /// Takes weights, and the optimizer's state; without one, that before the first step.
+    /// Loads weights and the optimizer's state; without a state, the optimizer starts before its
+    /// first step.
     ///
     /// # Errors
     /// If the device fails.
@@ -89,7 +91,8 @@ pub trait Backend: Send {
     /// If the device fails.
     fn begin(&mut self, plan: PassPlan) -> Result<(), BackendError>;
 
-    /// Takes the pass that was started to its end, or to the next complete step after `report` says stop.
+    /// Takes the pass that was started to its end, or to the next complete step after `report` says
+    /// stop.
     ///
     /// # Errors
     /// If the device fails.

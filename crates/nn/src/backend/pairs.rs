@@ -6,8 +6,19 @@ use crate::cpu::Engine;
 
 /// Pairs of nodes of a batch, by the batch's node numbers.
 ///
-/// Scores of undirected links are symmetric: where `both_orders` says so, every pair is scored in both
-/// orders, and its logits are averaged.
+/// Scores of undirected links are symmetric: where `both_orders` says so, every pair is scored in
+/// both orders, and its logits are averaged.
+///
+/// ```
+/// use graph_transformer_nn::backend::PairQueries;
+/// use gt_graph::TargetRows;
+///
+/// let pairs = PairQueries::new(true, [(0, 2), (1, 2)].into_iter());
+/// assert_eq!(pairs.iter().collect::<Vec<_>>(), [(0, 2), (1, 2)]);
+/// // Both orders have the labels of the pairs; a pair's logit is the mean of both orders.
+/// assert_eq!(pairs.labels(TargetRows::Class(&[1, 0])), [1, 0, 1, 0]);
+/// assert_eq!(pairs.merge(vec![1.0, 2.0, 3.0, 6.0]), [2.0, 4.0]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct PairQueries {
     both_orders: bool,
@@ -47,7 +58,7 @@ impl PairQueries {
     }
 
     /// Lets the engine score the pairs during a pass.
-    pub fn during<T>(&self, engine: &mut Engine<f32>, pass: impl FnOnce(&mut Engine<f32>) -> T) -> T {
+    pub(super) fn during<T>(&self, engine: &mut Engine<f32>, pass: impl FnOnce(&mut Engine<f32>) -> T) -> T {
         engine.set_pairs(Some((&self.sources, &self.targets)));
         let result = pass(engine);
         // The next batch may have fewer nodes.

@@ -1,4 +1,4 @@
-//! What a pass does, and what it gives.
+//! The plan of a pass over graphs, and the results of the pass.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub struct PassOrder {
 }
 
 impl PassOrder {
-    /// Graphs in this order, `batch` of them at a time.
+    /// An order of graphs, in batches of `batch` graphs.
     pub fn new(graphs: Vec<usize>, batch: usize) -> Self {
         Self { graphs, batch: batch.max(1) }
     }
@@ -87,7 +87,7 @@ impl PassPlan {
     }
 }
 
-/// What turned out to be infinite or NaN.
+/// The quantity that turned out to be infinite or NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotFinite {
     /// The loss.
@@ -125,9 +125,9 @@ pub struct BadStep {
 pub enum PassEvent {
     /// A batch is done.
     Batch {
-        /// Its number.
+        /// Number of the batch.
         number: usize,
-        /// Its loss; NaN where there are no labels.
+        /// Loss of the batch; NaN where there are no labels.
         loss: f64,
     },
     /// The step that a batch belongs to is left out.
@@ -135,6 +135,21 @@ pub enum PassEvent {
 }
 
 /// Outputs and labels of consecutive batches.
+///
+/// ```
+/// use graph_transformer_nn::backend::{Labels, PassOrder, PassOutputs};
+///
+/// let order = PassOrder::new(vec![4, 0, 2], 2);
+/// assert_eq!((order.batches(), order.batch(1)), (2, &[2][..]));
+///
+/// // A batch of two graphs, then one without a label.
+/// let mut outputs = PassOutputs::default();
+/// outputs.push(&[0.5, 1.0], &Labels::Float(vec![1.0, f32::NAN]), 2, 0.5);
+/// let mut last = PassOutputs::default();
+/// last.push(&[2.0], &Labels::Float(vec![f32::NAN]), 1, f64::NAN);
+/// outputs.append(last);
+/// assert_eq!((outputs.values.len(), outputs.labelled()), (3, vec![true, false]));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct PassOutputs {
     /// Outputs, `[rows, outputs]`.
@@ -182,7 +197,7 @@ impl PassOutputs {
     }
 }
 
-/// What a pass gave.
+/// The results of a pass.
 #[derive(Clone, Debug)]
 pub struct PassOutcome {
     /// Outputs and labels of the batches that were done in this pass and not left out.
@@ -191,6 +206,7 @@ pub struct PassOutcome {
     pub done: usize,
     /// Steps taken or left out.
     pub steps: u64,
-    /// The batch that ended the pass, if one was not finite. No parameter was changed from there on.
+    /// The batch that ended the pass, if one was not finite. No parameter was changed from there
+    /// on.
     pub bad: Option<BadStep>,
 }

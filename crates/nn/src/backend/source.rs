@@ -8,10 +8,11 @@ use crate::AttentionScope;
 use crate::cpu::Engine;
 use crate::loss::Loss;
 
-/// Labels of some rows, on the scale of training. NaN and [`gt_graph::MISSING_CLASS`] are missing labels.
+/// Labels of some rows, on the scale of training. NaN and [`gt_graph::MISSING_CLASS`] are missing
+/// labels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Labels {
-    /// There are none.
+    /// No labels.
     #[default]
     Absent,
     /// Real numbers.
@@ -45,7 +46,7 @@ impl Labels {
     ///
     /// # Panics
     /// If they are of another kind.
-    pub fn extend_rows(&mut self, rows: TargetRows<'_>) {
+    pub(super) fn extend_rows(&mut self, rows: TargetRows<'_>) {
         match (&mut *self, rows) {
             (Labels::Float(own), TargetRows::Float(more)) => own.extend_from_slice(more),
             (Labels::Class(own), TargetRows::Class(more)) => own.extend_from_slice(more),
@@ -118,8 +119,8 @@ pub trait DataSource: Sync {
     /// Which edges attention follows.
     fn scope(&self) -> AttentionScope;
 
-    /// Labels of a split for all rows of the data set, edges of each graph sorted by target; those of
-    /// other splits are missing. [`Labels::Absent`] where nothing is known of any row.
+    /// Labels of a split for all rows of the data set, edges of each graph sorted by target; those
+    /// of other splits are missing. [`Labels::Absent`] where nothing is known of any row.
     ///
     /// # Errors
     /// If some graphs are too large for a batch.
@@ -169,7 +170,8 @@ impl DataSource for GraphSource<'_> {
     }
 }
 
-/// Labels of all rows of a data set, made of those of consecutive batches; `labels_of` takes the graphs' numbers and their batch.
+/// Labels of all rows of a data set, made of those of consecutive batches; `labels_of` takes the
+/// graphs' numbers and their batch.
 ///
 /// # Errors
 /// If some graphs are too large for a batch.

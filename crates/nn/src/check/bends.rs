@@ -1,5 +1,6 @@
-//! Gradients jump where a value crosses a bend: ReLU at 0, a clamp at its bounds, the largest of two that are equal. Where a value of a problem lies within rounding of one,
-//! an honest device may come out on its other side.
+//! Gradients jump where a value crosses a bend: ReLU at 0, a clamp at its bounds, the largest of
+//! two equal values. Where a value of a problem lies within rounding of a bend, a correct device
+//! may compute the other side of the bend.
 
 use gt_graph::GraphBatch;
 
@@ -8,7 +9,8 @@ use super::{ADAM, CheckLine, gradients, tolerance};
 use crate::cpu::{Engine, Isa};
 use crate::cuda::Precision;
 
-/// Noise on the parameters, relative: ten times and more what rounding in f32 does to the values of a network.
+/// Noise on the parameters, relative: ten times and more what rounding in f32 does to the values of
+/// a network.
 const NOISE: f64 = 1e-5;
 
 /// The network after a pass with every parameter a little larger or smaller.
@@ -21,7 +23,8 @@ fn nearby(engine: &Engine<f64>, problem: &Problem, batch: &GraphBatch, noise: f6
     nearby
 }
 
-/// How far gradients are from the mean of those on either side, over all batches, and where: next to nothing, or half of a jump.
+/// The largest distance between gradients and the mean of the gradients on either side, over all
+/// batches, and its parameter. The distance is next to nothing, or half of a jump.
 fn bend(problem: &Problem) -> CheckLine {
     let store = problem.graphs();
     let mut engine = problem.engine::<f64>(Isa::detect());

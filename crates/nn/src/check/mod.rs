@@ -1,4 +1,5 @@
-//! Does a device compute correctly? Outputs, loss, gradients, an optimizer step and inference of small problems, compared with the CPU in f64.
+//! Does a device compute correctly? Outputs, loss, gradients, an optimizer step and inference of
+//! small problems, compared with the CPU in f64.
 
 #[cfg(test)]
 mod bends;
@@ -29,7 +30,9 @@ pub struct CheckLine {
     pub outputs: f64,
     /// Loss.
     pub loss: f64,
-    /// Gradients: length of the difference, relative to the longest gradient of all parameters of one role. (A single entry jumps where a hidden value is within rounding of ReLU's bend.)
+    /// Error of the gradients: length of the difference, relative to the longest gradient of all
+    /// parameters of one role. Lengths are compared because a single entry jumps where a hidden
+    /// value is within rounding of ReLU's bend.
     pub gradients: f64,
     /// The parameter with the largest error.
     pub worst: String,
@@ -37,7 +40,7 @@ pub struct CheckLine {
     pub step: f64,
     /// Outputs in inference, after the step, with running statistics.
     pub inference: f64,
-    /// Whether all of it is within [`tolerance`].
+    /// Whether every error is within [`tolerance`].
     pub good: bool,
 }
 
@@ -50,7 +53,20 @@ pub fn tolerance(precision: Precision) -> f64 {
     }
 }
 
-/// Runs the built-in problems on a GPU, or on the CPU, and reports each result as it comes. `cache` is a folder for compiled kernels.
+/// Runs the built-in problems on a GPU, or on the CPU, and reports each result as it comes. `cache`
+/// is a folder for compiled kernels.
+///
+/// ```no_run
+/// use graph_transformer_nn::cuda::{CudaDevice, Precision};
+/// use graph_transformer_nn::{check, tolerance};
+///
+/// let gpu = CudaDevice::open(0)?;
+/// check(Some(&gpu), Precision::F32, None, |line| {
+///     println!("{}: outputs differ by {:e}", line.problem, line.outputs);
+///     assert!(line.good && line.outputs <= tolerance(Precision::F32));
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// If the GPU fails.
@@ -109,7 +125,8 @@ fn compare(backend: &mut dyn Backend, precision: Precision, problem: &Problem) -
         line.loss = worse(line.loss, (loss - expected).abs() / expected.abs().max(1e-3));
         let ours: Vec<Vec<f64>> = backend.gradients()?.into_iter().map(in_f64).collect();
         gradients(|index| ours[index].clone(), &reference, &mut line);
-        // The step is checked by itself: from the device's own gradients, and what comes after from its own parameters.
+        // The step is checked by itself, from the device's own gradients; everything after it is
+        // checked from the device's own parameters.
         for (parameter, values) in reference.layout.list().iter().zip(&ours) {
             scatter(parameter, values, &mut reference.gradient);
         }
@@ -136,7 +153,8 @@ fn in_f64(values: Vec<f32>) -> Vec<f64> {
     values.into_iter().map(f64::from).collect()
 }
 
-/// Largest difference, relative to the largest value; infinite where numbers are missing or not finite.
+/// Largest difference, relative to the largest value; infinite where numbers are missing or not
+/// finite.
 fn distance(ours: &[f32], theirs: &[f64]) -> f64 {
     if ours.len() != theirs.len() || ours.iter().any(|v| !v.is_finite()) {
         return f64::INFINITY;
@@ -145,7 +163,7 @@ fn distance(ours: &[f32], theirs: &[f64]) -> f64 {
     ours.iter().zip(theirs).map(|(a, b)| (f64::from(*a) - b).abs() / largest).fold(0.0, f64::max)
 }
 
-/// The larger error; one that is no number is the largest there is.
+/// The larger error; NaN counts as larger than every number.
 fn worse(a: f64, b: f64) -> f64 {
     if b.is_nan() { f64::INFINITY } else { a.max(b) }
 }

@@ -14,7 +14,7 @@ use crate::network::{Clamp, Gate, HeadInput, Input, Jump, LayerKind, Network, No
 use crate::parameters::{Role, WeightOrBias};
 use crate::{Channels, Loss, Real};
 
-/// A network, graphs for it, and what it is trained for.
+/// A network, its loss, and graphs to train it on.
 pub(super) struct Problem {
     pub(super) name: String,
     pub(super) network: Network,
@@ -22,17 +22,19 @@ pub(super) struct Problem {
     pub(super) loss: Loss,
     /// Nodes and edges of each graph.
     sizes: Vec<(usize, usize)>,
-    /// Of the parameters.
+    /// Seed of the parameters.
     seed: u64,
 }
 
-/// What the parameters of most problems are drawn from.
+/// Seed of the parameters of most problems.
 const SEED: u64 = 3;
 
-/// More values of a layer and batch than this are kept away from ReLU's bend: among so many, some lie within rounding of it whatever the seed.
+/// More values of a layer and batch than this are kept away from ReLU's bend: among so many, some
+/// lie within rounding of it whatever the seed.
 const CROWDED: usize = 50_000;
 
-/// How far the biases of crowded values lie from 0, where the values themselves deviate by about 1: all but about one in a thousand stay on their bias's side.
+/// Distance of the biases of crowded values from 0. The values themselves deviate by about 1, so
+/// all but about one in a thousand stay on their bias's side.
 const ASIDE: f32 = 3.0;
 
 /// The problems: the published models' shapes, then each option by itself.
@@ -193,7 +195,8 @@ impl Random {
 }
 
 impl Problem {
-    /// With other parameters: of the usual ones rounding would decide on which side of a bend some value lies, or no gradient would reach the inputs.
+    /// The problem with parameters of another seed. With those of [`SEED`], rounding would decide
+    /// on which side of a bend some value lies, or no gradient would reach the inputs.
     fn seeded(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
@@ -242,7 +245,7 @@ impl Problem {
         }
     }
 
-    /// What a batch, half of the graphs, usually holds.
+    /// The usual size of a batch, which is half of the graphs.
     pub(super) fn usual(&self) -> Size {
         let sum = |count: fn(&(usize, usize)) -> usize| self.sizes.iter().map(count).sum();
         let edges = match self.edges {
@@ -258,7 +261,7 @@ impl Problem {
         graphs.chunks(graphs.len().div_ceil(2)).map(<[usize]>::to_vec).collect()
     }
 
-    /// What dropout in a batch derives from.
+    /// The dropout key of a batch.
     pub(super) fn dropout_key(batch: usize) -> u64 {
         77 + batch as u64
     }

@@ -1,4 +1,5 @@
-//! What a layer keeps for its backward pass: ten arrays in one piece of memory, large enough for huge pages.
+//! The activations that a layer keeps for its backward pass: ten arrays in one piece of memory,
+//! large enough for huge pages.
 
 use super::buffer::Buffer;
 use super::simd::LANES;
@@ -18,24 +19,28 @@ pub(crate) struct LayerActivations<T> {
 
 /// The arrays of a layer, shared or exclusive.
 pub(crate) struct LayerArrays<S> {
-    /// Queries, keys and values. `[nodes, 3d]` Of layers of another kind: what nodes are projected to, if they are. `[nodes, d]`, of gated layers `[nodes, 4d]`
+    /// Queries, keys and values: `[nodes, 3d]`. In layers of other kinds the projected nodes, if
+    /// the layer projects them: `[nodes, d]`, in gated layers `[nodes, 4d]`.
     pub(crate) qkv: S,
-    /// Weights of the attention. `[edges, heads]`
+    /// Weights of the attention: `[edges, heads]`.
     pub(crate) weight: S,
-    /// What weights are divided by, inverted. `[nodes, heads]`, of gated layers `[nodes, d]` Of additive attention: the largest logit too. `[nodes, 2 lanes]`
+    /// Inverse divisors of the weights: `[nodes, heads]`, in gated layers `[nodes, d]`. In additive
+    /// attention the largest logits and the inverse divisors: `[nodes, 2 lanes]`.
     pub(crate) inverse: S,
-    /// Projected edges, where they have a stream. `[edges, d]`
+    /// Projected edges, where edges have a stream: `[edges, d]`.
     pub(crate) proj: S,
     pub(crate) halves: Pair<HalfArrays<S>>,
 }
 
 /// The arrays of one stream's half of a layer.
 pub(crate) struct HalfArrays<S> {
-    /// What goes into the output projection: attended values, or scores, after dropout; the sums of a convolution. `[rows, d]` The nodes' shares of additive logits. `[rows, 2 lanes]`
+    /// Input of the output projection, `[rows, d]`: attended values or scores after dropout, or the
+    /// sums of a convolution. In additive attention the nodes' shares of the logits:
+    /// `[rows, 2 lanes]`.
     pub(crate) attended: S,
-    /// Before the first, or only, normalisation. `[rows, d]`
+    /// Values before the first, or only, normalisation: `[rows, d]`.
     pub(crate) middle: S,
-    /// After the first feed-forward layer, its ReLU and dropout. `[rows, 2d]`
+    /// Values after the first feed-forward layer, its ReLU and dropout: `[rows, 2d]`.
     pub(crate) hidden: S,
 }
 
@@ -94,7 +99,8 @@ fn lengths(network: &Network, nodes: usize, edges: usize, stream_edges: usize) -
     }
 }
 
-/// Bytes that a training step on one graph takes at least, in single precision: parameters, their gradients and moments, and what the layers keep.
+/// Bytes that a training step on one graph takes at least, in single precision: parameters, their
+/// gradients and moments, and what the layers keep.
 pub fn least_training_bytes(network: &Network, nodes: usize, edges: usize) -> f64 {
     let kept = |nodes, edges, stream_edges| lengths(network, nodes, edges, stream_edges).iter().sum::<usize>() as f64;
     let of_edge = kept(0, 1, usize::from(network.edge_stream));

@@ -1,8 +1,13 @@
 //! Adam and AdamW, with clipping of the gradient's norm.
 //!
-//! m ← β₁m + (1 − β₁)g, v ← β₂v + (1 − β₂)g², θ ← θ − lr·(m/(1 − β₁ᵗ))/(√(v/(1 − β₂ᵗ)) + ε). Weight decay is added to the gradient (Adam) or taken off
-//! the parameter, lr·λ·θ (AdamW). With a largest norm, g is first scaled by min(1, norm/(‖g‖ + 1e-6)), ‖g‖ over all parameters.
-//! Parameters that no gradient can reach (the last layer's edge stream) are left alone, decay included.
+//! * `m ← β₁m + (1 − β₁)g`
+//! * `v ← β₂v + (1 − β₂)g²`
+//! * `θ ← θ − lr·(m/(1 − β₁ᵗ))/(√(v/(1 − β₂ᵗ)) + ε)`
+//!
+//! Adam adds weight decay to the gradient. AdamW subtracts `lr·λ·θ` from the parameter. With a
+//! largest norm, g is first scaled by `min(1, norm/(‖g‖ + 1e-6))`, with ‖g‖ over all parameters.
+//! Parameters that no gradient can reach (the last layer's edge stream) do not change, not even by
+//! decay.
 
 use rayon::prelude::*;
 
@@ -12,7 +17,7 @@ use super::simd::{Kernel, LANES, Simd};
 use crate::real::Real;
 use crate::weights::OptimizerState;
 
-/// How to step.
+/// Options of an optimizer step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Adam {
     /// Learning rate.
@@ -82,8 +87,9 @@ impl<T: Real> Engine<T> {
         }
     }
 
-    /// Makes the gradients the mean of the `count` last accumulated ones (those of the last batch, for one). Returns their norm.
-    pub fn gather_gradients(&mut self, count: usize) -> f64 {
+    /// Makes the gradients the mean of the `count` last accumulated ones (those of the last batch,
+    /// for one). Returns their norm.
+    pub(crate) fn gather_gradients(&mut self, count: usize) -> f64 {
         if count > 1 {
             let share = T::from_f64(1.0 / count as f64);
             self.gradient.iter_mut().zip(&*self.accumulated).for_each(|(to, &sum)| *to = sum * share);
@@ -91,7 +97,8 @@ impl<T: Real> Engine<T> {
         norm(&self.gradient)
     }
 
-    /// One step along the gradients of the last [`Engine::train`]. Returns the gradient's norm before clipping.
+    /// One step along the gradients of the last [`Engine::train`]. Returns the gradient's norm
+    /// before clipping.
     pub fn step(&mut self, adam: &Adam) -> f64 {
         in_pool(|| self.step_in_pool(adam))
     }

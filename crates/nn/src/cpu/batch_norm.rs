@@ -1,12 +1,15 @@
 //! Batch normalisation: y = γ·(x − μ)/√(σ² + ε) + β, with μ and σ² over all rows of the batch.
 //!
-//! The statistics of a batch are a barrier: blocks contribute [`Moments`], which are merged in fixed order (Chan's formula; not Σx², which cancels), then
-//! [`BatchNorm`] holds per-channel factors and every block applies y = x·scale + shift. Backward is the same in reverse: blocks add up Σdy and Σdy·x̂, then
+//! The statistics of a batch are a barrier. Blocks contribute [`Moments`], which are merged in
+//! fixed order by Chan's formula (Σx² would cancel). Then [`BatchNorm`] holds per-channel factors,
+//! and every block applies y = x·scale + shift. In the backward pass blocks add up Σdy and Σdy·x̂,
+//! then
 //!
 //! dx = scale·(dy − Σdy/n − x̂·Σ(dy·x̂)/n), dγ = Σ dy·x̂, dβ = Σ dy.
 //!
-//! One row: the variance is 0, the output β, and the running variance stays as it is (the unbiased estimate does not exist). No row:
-//! running statistics stay as they are.
+//! With one row the variance is 0 and the output β. The running variance then stays as it is,
+//! because the unbiased estimate does not exist. Without rows the running statistics stay as they
+//! are.
 
 use super::simd::{Kernel, LANES, Simd};
 use crate::cpu::Isa;
@@ -309,7 +312,8 @@ mod tests {
         around.map(|v| T::from_f64(f64::from((centre + v) as f32))).collect()
     }
 
-    /// Moments of consecutive pieces of `x`; every second piece goes into moments of its own that are merged.
+    /// Moments of consecutive pieces of `x`; every second piece goes into moments of its own that
+    /// are merged.
     fn moments_of<T: Real>(isa: Isa, x: &[T], pieces: &[usize]) -> Moments<T> {
         let mut all = Moments::default();
         all.reset(WIDTH);
@@ -460,7 +464,7 @@ mod tests {
         let (batch_mean, squares) = two_pass(&x);
         assert_close(&mean, &batch_mean.iter().map(|m| 0.9 * 0.5 + 0.1 * m).collect::<Vec<_>>(), 1e-13);
         assert_close(&var, &squares.iter().map(|s| 0.9 * 2.0 + 0.1 * s / 10.0).collect::<Vec<_>>(), 1e-13);
-        // Inference takes them as they are.
+        // Inference takes the running statistics as they are.
         norm.infer(&gamma, &beta, &mean, &var);
         let mut y = vec![0.0; x.len()];
         norm.apply(Isa::Portable, &x, &mut y);

@@ -46,7 +46,8 @@ impl<T: Real> Buffer<T> {
     }
 }
 
-/// Large arrays on huge pages: a step walks through all of them, and each small page would cost a walk of the page tables.
+/// Large arrays on huge pages: a step walks through all of them, and each small page would cost a
+/// walk of the page tables.
 fn ask_for_huge_pages<T>(memory: &mut [std::mem::MaybeUninit<T>]) {
     const PAGE: usize = 1 << 12;
     const WORTH_IT: usize = 4 << 20;
@@ -55,7 +56,8 @@ fn ask_for_huge_pages<T>(memory: &mut [std::mem::MaybeUninit<T>]) {
         let start = (memory.as_mut_ptr() as usize).next_multiple_of(PAGE);
         let length = bytes - PAGE;
         #[cfg(target_os = "linux")]
-        // SAFETY: the range lies inside of memory that we own; the call is advice and changes none of its contents. It may be refused.
+        // SAFETY: the range lies inside of memory that we own; the call is advice and changes none
+        // of its contents. It may be refused.
         unsafe {
             libc::madvise(start as *mut libc::c_void, length, libc::MADV_HUGEPAGE);
         }
@@ -68,7 +70,8 @@ impl<T> Deref for Buffer<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: a line is sixteen numbers without padding (its size is a multiple of its alignment), and there are enough of them.
+        // SAFETY: a line is sixteen numbers without padding (its size is a multiple of its
+        // alignment), and there are enough of them.
         unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.length) }
     }
 }

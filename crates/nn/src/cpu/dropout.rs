@@ -1,7 +1,8 @@
 //! Dropout: y = x·m/(1 − p), m = 1 with probability 1 − p, else 0; dx = dy·m/(1 − p).
 //!
-//! Masks are not stored: m is a function of a key (one per training step), a place in the network, the row in the batch and the channel, through SplitMix64 as a
-//! counter-based generator. So it is the same on every device, for any number of threads, forward and backward.
+//! Masks are not stored. A mask is a function of a key (one per training step), a site in the
+//! network, the row in the batch and the channel; SplitMix64 serves as a counter-based generator.
+//! So a mask is the same on every device, for any number of threads, forward and backward.
 
 use crate::real::Real;
 
@@ -32,8 +33,8 @@ impl Site {
 /// Where a channel counts in a row of random numbers; padding counts nowhere.
 pub(crate) const PADDING: u32 = u32::MAX;
 
-/// Multiplies rows `[first.., order.len()]` by the mask of a site, in place. `order[place]` is a channel's position in the row's random numbers: channel c of
-/// head h is c·heads + h.
+/// Multiplies rows `[first.., order.len()]` by the mask of a site, in place. `order[place]` is the
+/// position of a channel in the row's random numbers. Channel c of head h has position c·heads + h.
 pub(crate) fn drop_values<T: Real>(share: f64, key: u64, site: Site, first: usize, order: &[u32], values: &mut [T]) {
     // Sixteen bits decide about a value, so a word serves four.
     let threshold = (share * 65_536.0).round() as u64;

@@ -1,7 +1,8 @@
 //! A network on the CPU: parameters, statistics, workspace, and the stages in order.
 //!
-//! A stage is everything between two normalisation barriers. Within a stage each block of graphs goes through all operations while its data
-//! is in cache; at a barrier the parts' statistics are merged in fixed order.
+//! A stage is everything between two normalisation barriers. Within a stage each block of graphs
+//! goes through all operations while its data is in cache. At a barrier the statistics of the parts
+//! are merged in fixed order.
 
 use std::ops::Range;
 
@@ -27,12 +28,35 @@ use crate::weights::{RunningPair, Weights, gather, scatter};
 const CHUNK: usize = 1 << 13;
 
 /// A network with its parameters, ready to run.
+///
+/// ```
+/// use graph_transformer_nn::cpu::{Adam, Engine, Isa};
+/// use graph_transformer_nn::{AttentionScope, Channels, Loss, Network};
+/// use gt_graph::{Graph, GraphBatch, GraphParts, TargetRows};
+///
+/// let parts = GraphParts { num_nodes: 2, src: &[0, 1], dst: &[1, 0], ..Default::default() };
+/// let mut batch = GraphBatch::new();
+/// batch.assemble(Graph::new(parts)?.as_store(), &[0])?;
+/// let edges = AttentionScope::Sparse;
+///
+/// // Parameters are 0, so the output is 0: the loss is 3², and the output's bias has slope −2·3.
+/// let mut engine = Engine::<f64>::new(Network::new(Channels::new(8, 2), 1), Isa::detect());
+/// let loss = engine.train(&batch, edges, Loss::Mse, TargetRows::Float(&[3.0]));
+/// let bias = engine.parameters().list().len() - 1;
+/// assert_eq!((loss, engine.gradient(bias)), (9.0, vec![-6.0]));
+///
+/// // The first step of Adam is as long as the learning rate.
+/// engine.step(&Adam { lr: 0.1, ..Default::default() });
+/// assert!((engine.predict(&batch, edges)[0] - 0.1).abs() < 1e-6);
+/// assert_eq!(engine.weights().parameter(bias), engine.parameter(bias));
+/// # Ok::<(), gt_graph::GraphError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Engine<T> {
     pub(crate) network: Network,
     pub(crate) layout: Parameters,
     pub(crate) isa: Isa,
-    /// All parameters, inside layout.
+    /// All parameters, in the layout of the engine.
     pub(crate) values: Buffer<T>,
     /// Transposes of the matrices, at the same offsets.
     pub(crate) transposed: Buffer<T>,
@@ -128,7 +152,7 @@ impl<T: Real> Engine<T> {
         gather(&self.layout.list()[index], &self.gradient)
     }
 
-    /// Takes parameters and running statistics.
+    /// Loads parameters and running statistics.
     ///
     /// # Panics
     /// If the weights are those of another network.
@@ -146,13 +170,14 @@ impl<T: Real> Engine<T> {
         weights
     }
 
-    /// Running statistics of all batch normalisations, which a forward pass in training moves even where no step follows.
+    /// Running statistics of all batch normalisations, which a forward pass in training moves even
+    /// where no step follows.
     pub(crate) fn running_pairs(&self) -> Vec<RunningPair<T>> {
         let pair = |site: &Site<T>| RunningPair { mean: site.running_mean.clone(), variance: site.running_var.clone() };
         self.batch_norms().map(pair).collect()
     }
 
-    /// Puts running statistics back.
+    /// Restores running statistics.
     pub(crate) fn load_running(&mut self, pairs: &[RunningPair<T>]) {
         let edges = self.network.edge_stream;
         let sites = self
@@ -199,32 +224,36 @@ impl<T: Real> Engine<T> {
         }
     }
 
-    /// Sets what dropout's masks derive from; give every training step a key of its own. The same key, weights and batch give the same gradients.
+    /// Sets what dropout's masks derive from; give every training step a key of its own. The same
+    /// key, weights and batch give the same gradients.
     pub fn set_dropout_key(&mut self, key: u64) {
         self.dropout_key = key;
     }
 
-    /// Sets the pairs of nodes (sources, targets; numbers within the batch) that a network over
-    /// pairs predicts from now on, instead of a batch's edges.
+    /// Sets the pairs of nodes that a network over pairs predicts from now on, instead of a batch's
+    /// edges: sources and targets, as numbers within the batch.
     ///
     /// # Panics
-    /// If there are not as many sources as targets. Numbers beyond a batch's nodes panic when that batch comes.
+    /// If there are not as many sources as targets. Numbers beyond a batch's nodes panic when that
+    /// batch comes.
     pub fn set_pairs(&mut self, pairs: Option<(&[u32], &[u32])>) {
         self.work.pairs.ask(pairs);
     }
 
-    /// Brings what is derived from the parameters up to date.
+    /// Updates the transposes that are derived from the parameters.
     pub fn refresh(&mut self) {
         transpose_all(&self.values, &mut self.transposed, 0, &self.layout.transposed);
     }
 
-    /// Outputs of a batch in inference: `[rows, outputs]`, a row per graph, node, edge (in in-order) or pair.
+    /// Outputs of a batch in inference: `[rows, outputs]`, a row per graph, node, edge (in
+    /// in-order) or pair.
     pub fn predict(&mut self, batch: &GraphBatch, edges: AttentionScope) -> Vec<T> {
         in_pool(|| self.forward(batch, edges, false));
         self.outputs()
     }
 
-    /// Forward in training mode, loss, and all gradients. Returns the loss; outputs are in [`Engine::outputs`].
+    /// Forward in training mode, loss, and all gradients. Returns the loss; outputs are in
+    /// [`Engine::outputs`].
     pub fn train(&mut self, batch: &GraphBatch, edges: AttentionScope, loss: Loss, target: TargetRows<'_>) -> f64 {
         in_pool(|| {
             self.forward(batch, edges, true);
@@ -240,12 +269,14 @@ impl<T: Real> Engine<T> {
         self.work.head.output().chunks_exact(padded(width)).flat_map(|row| &row[..width]).copied().collect()
     }
 
-    /// The node stream after the input (0) or after a layer, normalised, in the order of files; of the last training pass.
+    /// The normalised node stream of the last training pass after the input (0) or after a layer,
+    /// in the order of files.
     pub fn hidden_nodes(&self, index: usize) -> Vec<T> {
         self.hidden(index, Stream::Node)
     }
 
-    /// The edge stream likewise, edges in in-order.
+    /// The normalised edge stream of the last training pass after the input (0) or after a layer,
+    /// edges in in-order, channels in the order of files.
     pub fn hidden_edges(&self, index: usize) -> Vec<T> {
         self.hidden(index, Stream::Edge)
     }
@@ -317,7 +348,8 @@ impl<T: Real> Engine<T> {
         self.with_gradients(0..start(&self.layout, 0), input::backward);
     }
 
-    /// Zeroes what the barriers add to, and what no stage of this layer adds to.
+    /// Zeroes the gradients that the barriers add to, and those that no stage of this layer adds
+    /// to.
     fn zero_idle_gradients(&mut self, layer: usize) {
         let Layer { node, edge, .. } = self.layout.layers[layer];
         let (with_edges, idle_edges) = (self.network.edge_stream, !self.edge_gradient(layer));
@@ -334,7 +366,8 @@ impl<T: Real> Engine<T> {
         }
     }
 
-    /// Runs what contributes to the gradients of a window of the parameters, and adds the parts up in their order.
+    /// Calls `run`, which contributes to the gradients of a window of the parameters, and adds up
+    /// the parts in their order.
     fn with_gradients(&mut self, window: Range<usize>, run: impl FnOnce(&mut Self)) {
         let count = self.work.plan.parts.len();
         self.work.parts[..count].par_iter_mut().for_each(|part| part.gradient.open(window.clone()));
@@ -349,7 +382,8 @@ impl<T: Real> Engine<T> {
         });
     }
 
-    /// Where a layer's input lies among the streams: inference keeps one, unless the head reads all.
+    /// Where a layer's input lies among the streams: inference keeps one, unless the head reads
+    /// all.
     pub(crate) fn stream_index(&self, layer: usize) -> usize {
         if self.work.training || self.network.jump != Jump::Last { layer } else { 0 }
     }
@@ -366,7 +400,8 @@ impl<T: Real> Engine<T> {
     }
 }
 
-/// Runs a whole pass on a thread of the pool: entering it from outside costs two wake-ups, once here instead of at every barrier.
+/// Runs a whole pass on a thread of the pool: entering it from outside costs two wake-ups, once
+/// here instead of at every barrier.
 pub(crate) fn in_pool<R: Send>(run: impl FnOnce() -> R + Send) -> R {
     rayon::scope(|_| run())
 }

@@ -1,6 +1,8 @@
-//! A part's share of the parameters' gradients, one group of parameters (head, a layer, input) at a time.
+//! A part's share of the parameters' gradients, one group of parameters (head, a layer, input) at a
+//! time.
 //!
-//! A whole gradient per part would stream through memory several times per step; a layer's stays in cache while the part works on it.
+//! A whole gradient per part would stream through memory several times per step. The gradient of
+//! one layer stays in cache while the part works on it.
 
 use std::ops::Range;
 
@@ -16,14 +18,15 @@ pub(crate) struct Gradient<T> {
 }
 
 impl<T: Real> Gradient<T> {
-    /// Starts a group of parameters. The first to add to them sets them to zero before, when they
-    /// are about to be in cache anyway.
+    /// Starts a group of parameters. The first operation that adds to a gradient sets it to zero
+    /// before, when the gradient is about to be in cache anyway.
     pub(crate) fn open(&mut self, window: Range<usize>) {
         self.first = window.start;
         self.values.size(window.len());
     }
 
-    /// Sets all gradients between two places of the flat array to zero. An empty range may lie anywhere: what a network does not have has no place.
+    /// Sets all gradients between two places of the flat array to zero. An empty range may lie
+    /// anywhere: what a network does not have has no place.
     pub(crate) fn zero(&mut self, places: Range<usize>) {
         if !places.is_empty() {
             self.at(places).fill(T::ZERO);

@@ -1,4 +1,4 @@
-//! The head: what it reads of the streams, then a multi-layer perceptron.
+//! The head: rows read from the streams, then a multi-layer perceptron.
 //!
 //! The head reads the nodes or edges of the last layer, or of all layers concatenated or added up
 //! (jumping knowledge, Xu et al. 2018). For graphs, nodes become one row: their mean, sum or
@@ -24,7 +24,7 @@ use crate::loss::{Loss, LossMemory};
 use crate::network::{HeadInput, Jump, Network, Norm, Readout};
 use crate::real::Real;
 
-/// What the head keeps.
+/// Activations and gradients of the head.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Activations<T> {
     /// Normalised nodes or edges of the layers that are read. `[nodes or edges, layers·d]`
@@ -84,12 +84,12 @@ impl<T: Real> Activations<T> {
         self.layers.last().map_or(&[], |layer| layer)
     }
 
-    /// What the streams are read into.
+    /// The rows that the streams are read into.
     pub(crate) fn source_mut(&mut self) -> &mut [T] {
         &mut self.source
     }
 
-    /// What the perceptron reads.
+    /// The input of the perceptron.
     fn input(&self, reads: HeadInput) -> &[T] {
         match reads {
             HeadInput::Nodes | HeadInput::Edges => &self.source,
@@ -110,7 +110,8 @@ pub(crate) struct Pairs {
     asked: bool,
     source: Vec<u32>,
     target: Vec<u32>,
-    /// Places of node i are `offsets[i]..offsets[i + 1]`; place 2p is source of pair p, 2p + 1 its target.
+    /// Places of node i are `offsets[i]..offsets[i + 1]`; place 2p is source of pair p, 2p + 1 its
+    /// target.
     offsets: Vec<u32>,
     places: Vec<u32>,
 }
@@ -242,7 +243,7 @@ pub(crate) fn read_layer<T: Real>(
             }
         }
         Jump::Sum if layer > 1 => {
-            // Others count on what room there is.
+            // Other stages rely on the size of the scratch memory, so it only grows.
             if scratch.len() < x.len() {
                 scratch.size(x.len());
             }
@@ -315,7 +316,8 @@ fn perceptron<T: Real>(engine: &Engine<T>, head: &mut Activations<T>) {
     head.layers = outputs;
 }
 
-/// Backward of [`forward`]: gradients of the head's parameters and of the last layer's normalised stream.
+/// Backward of [`forward`]: gradients of the head's parameters and of the last layer's normalised
+/// stream.
 pub(crate) fn backward<T: Real>(engine: &mut Engine<T>) {
     let mut head = std::mem::take(&mut engine.work.head);
     with_parts(engine, |engine, parts| {
@@ -350,7 +352,8 @@ pub(crate) fn backward<T: Real>(engine: &mut Engine<T>) {
 }
 
 impl<T: Real> Engine<T> {
-    /// Adds what the head passes back to rows of a layer's normalised output, if it reads it.
+    /// Adds the head's gradient to rows of a layer's normalised output, if the head reads the
+    /// layer.
     pub(crate) fn add_head_gradient(&self, layer: usize, stream: Stream, rows: &Range<usize>, g: &mut [T]) {
         let reads = if self.network.reads == HeadInput::Edges { Stream::Edge } else { Stream::Node };
         if reads != stream || !self.network.head_reads(layer) {
@@ -365,7 +368,7 @@ impl<T: Real> Engine<T> {
     }
 }
 
-/// Gradients of the perceptron; that of its input is left in the first of `dlayers`.
+/// Gradients of the perceptron. The gradient of its input is left in the first of `dlayers`.
 fn perceptron_backward<T: Real>(engine: &Engine<T>, head: &mut Activations<T>, parts: &mut [PartState<T>]) {
     let isa = engine.isa;
     let mut dlayers = std::mem::take(&mut head.dlayers);
@@ -395,7 +398,7 @@ fn perceptron_backward<T: Real>(engine: &Engine<T>, head: &mut Activations<T>, p
     head.dlayers = dlayers;
 }
 
-/// Gradient of what was read, from that of the perceptron's input.
+/// Gradient of `source`, from the gradient of the perceptron's input.
 fn source_backward<T: Real>(engine: &Engine<T>, head: &mut Activations<T>) {
     let width = source_width(&engine.network);
     let Activations { source, largest, dlayers: [dinput, _], dsource, .. } = head;

@@ -1,4 +1,5 @@
-//! Inference: nothing waits for a batch's statistics, so a block of whole graphs goes through all layers while it is in cache.
+//! Inference: nothing waits for a batch's statistics, so a block of whole graphs goes through all
+//! layers while it is in cache.
 
 use super::activations::LayerArrays;
 use super::buffer::Buffer;
@@ -12,11 +13,11 @@ use crate::network::HeadInput;
 use crate::real::Real;
 
 divisible! {
-    /// What the head reads of the streams.
+    /// The rows of the streams that the head reads.
     Source { nodes: [node], edges: [edge] }
 }
 
-/// All layers of a plan of whole graphs; leaves what the head reads.
+/// Runs all layers over a plan of whole graphs, and leaves the rows that the head reads.
 pub(crate) fn forward<T: Real>(engine: &mut Engine<T>) {
     for layer in 0..engine.network.layers {
         engine.finish_statistics(layer, 0, false);

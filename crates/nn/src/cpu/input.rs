@@ -1,7 +1,7 @@
 //! The input stage: a row's embeddings and linear layers, added up.
 //!
-//! x = Σ embedding[category] + W·continuous + b + Σ word vectors + W_λ·λ + b_λ (the paper's eq. 1
-//! and 2; embeddings have no bias, as published, unless configured).
+//! `x = Σ embedding[category] + W·continuous + b + Σ word vectors + W_λ·λ + b_λ` (the paper's eq. 1
+//! and 2). Embeddings have no bias, as published, unless configured.
 
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ use crate::network::{Input, Network};
 use crate::parameters::{Affine, InputRegions};
 use crate::real::Real;
 
-/// What each row brings along, in the engine's precision.
+/// The values of each row, in the engine's precision.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rows<T> {
     rows: usize,
@@ -40,7 +40,7 @@ pub(crate) struct Rows<T> {
     hot_indices: Vec<u32>,
 }
 
-/// Takes over what a network reads of a batch; memory is reused.
+/// Copies the values that a network reads from a batch; memory is reused.
 pub(crate) fn prepare<T: Real>(
     input: &mut Pair<Rows<T>>,
     network: &Network,
@@ -73,7 +73,7 @@ pub(crate) fn prepare<T: Real>(
 }
 
 impl<T: Real> Rows<T> {
-    /// Takes features; without any (edges that are not in the data) everything is 0.
+    /// Copies features. Rows without features (edges that are not in the data) are 0.
     fn take(&mut self, input: &Input, rows: Option<FeatureRows<'_>>, count: usize) {
         self.rows = count;
         self.categorical.clear();
@@ -151,7 +151,7 @@ impl<T: Real> Rows<T> {
         }
     }
 
-    /// Adds the gradients of what embeds a part's rows; `g` is spent.
+    /// Adds the gradients of the parameters that embed the rows of a part; overwrites `g`.
     fn embed_backward(
         &self,
         engine: &Engine<T>,
@@ -196,7 +196,7 @@ impl<T: Real> Rows<T> {
         of_group.into_iter().filter_map(|(affine, values)| affine.map(|affine| (affine, values)))
     }
 
-    /// Calls with the place of every embedding row that a row adds.
+    /// Calls `each` with the place of every embedding row that a row adds.
     fn each_embedding(&self, regions: &InputRegions, group: Group, row: usize, d: usize, mut add: impl FnMut(usize)) {
         if group == Group::Encodings {
             if let Some(region) = regions.roles {
@@ -219,7 +219,7 @@ impl<T: Real> Rows<T> {
     }
 }
 
-/// What is embedded: dropout lies between the two.
+/// The group of values that is embedded. Dropout lies between the two groups.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Group {
     Features,
@@ -278,7 +278,7 @@ pub(crate) fn embed_block<T: Real>(
     }
 }
 
-/// Adds the gradients of everything that embeds.
+/// Adds the gradients of all parameters of the inputs.
 pub(crate) fn backward<T: Real>(engine: &mut Engine<T>) {
     let mut gradients = std::mem::take(&mut engine.work.gradients);
     with_parts(engine, |engine, parts| {

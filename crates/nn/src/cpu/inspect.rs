@@ -1,4 +1,5 @@
-//! A look inside a network, in inference: its nodes after the last layer, and what every edge weighs in its attention.
+//! The inner values of a network in inference: its nodes after the last layer, and the attention
+//! weight of every edge.
 
 use gt_graph::GraphBatch;
 
@@ -8,16 +9,20 @@ use crate::Stream;
 use crate::network::LayerKind;
 use crate::real::Real;
 
-/// The softmax weights of a batch: w_ij = exp(logit_ij) / Σ_j exp(logit_ij) (eq. 5 and 11, with the network's clamp), in which j runs over the sources of the edges into i.
+/// The softmax weights of a batch: `w_ij = exp(logit_ij) / Σ_j exp(logit_ij)` (eq. 5 and 11, with
+/// the network's clamp). j runs over the sources of the edges into i.
 ///
-/// Weights of the edges into a node add up to 1; with an edge stream the divisor is the sum of exponentials + 1e-6, as published, so they fall a little short of it.
+/// The weights of the edges into a node add up to 1. With an edge stream the sum is slightly below
+/// 1: the divisor is the sum of exponentials + 1e-6, as published.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attention<T> {
-    /// Sources of the edges that attention follows, numbered within the batch; ordered by target. `[edges]`
+    /// Sources of the edges that attention follows, numbered within the batch; ordered by target.
+    /// `[edges]`
     pub source: Vec<u32>,
-    /// Their targets. `[edges]`
+    /// Targets of the edges that attention follows, numbered within the batch. `[edges]`
     pub target: Vec<u32>,
-    /// Weights of each layer. `[edges, heads]`, where the last layer of additive attention has one head.
+    /// Weights of each layer. `[edges, heads]`, where the last layer of additive attention has one
+    /// head.
     pub layers: Vec<Vec<T>>,
 }
 
@@ -28,7 +33,7 @@ impl<T: Real> Engine<T> {
         self.hidden(self.network.layers, Stream::Node)
     }
 
-    /// What every edge weighs, in every layer and head.
+    /// The attention weight of every edge, in every layer and head.
     ///
     /// # Panics
     /// If the layers do not weigh edges by attention: convolutions, and gated layers.

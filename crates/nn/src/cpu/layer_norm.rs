@@ -1,7 +1,12 @@
 //! Layer normalisation: y = γ·(x − μ)/√(σ² + ε) + β, with μ and σ² over the channels of each row.
 //!
-//! Backward, with g = γ·dy and means over the row's channels: dx = (g − mean(g) − x̂·mean(g·x̂))/√(σ² + ε), dγ = Σ dy·x̂, dβ = Σ dy over rows. A row's statistics
-//! are computed again rather than kept. `mask` is 1 for channels and 0 for padding, which counts in no mean and stays 0.
+//! Backward, with g = γ·dy and means over the row's channels:
+//!
+//! * `dx = (g − mean(g) − x̂·mean(g·x̂))/√(σ² + ε)`
+//! * `dγ = Σ dy·x̂` and `dβ = Σ dy`, over rows
+//!
+//! The backward pass recomputes the statistics of each row. `mask` is 1 for channels and 0 for
+//! padding, which counts in no mean and stays 0.
 
 use super::batch_norm::EPSILON;
 use super::simd::{Kernel, LANES, Simd};

@@ -1,4 +1,5 @@
-//! The normalisations of a network: which one, its state, and the barriers at which the parts' statistics are merged in fixed order.
+//! The normalisations of a network: which one, its state, and the barriers at which the parts'
+//! statistics are merged in fixed order.
 
 use super::batch_norm::{BatchNorm, Moments};
 use super::engine::Engine;
@@ -24,7 +25,8 @@ impl<T: Real> Engine<T> {
         (self.sites[layer][number].of(stream), self.layout.layers[layer].half(stream).norms[number])
     }
 
-    /// What the stream after so many layers still has to be normalised by: nothing before the first, nor where layers normalise before they add their input.
+    /// The normalisation that the stream after so many layers still needs. There is none before the
+    /// first layer, nor where layers normalise before they add their input.
     pub(crate) fn stream_norm(&self, layers: usize, stream: Stream) -> Option<(&Site<T>, Affine)> {
         (layers > 0 && self.network.kind == LayerKind::Attention).then(|| self.norm_site(layers - 1, 1, stream))
     }

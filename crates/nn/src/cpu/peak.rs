@@ -1,4 +1,4 @@
-//! The most that this machine's arithmetic can do: a loop of multiply-adds that never leaves the registers.
+//! The peak arithmetic of this machine: a loop of multiply-adds that never leaves the registers.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,12 +1,15 @@
 //! How a batch is cut up: blocks that stay in cache, parts that run in parallel.
 //!
-//! A block is some whole graphs of together about a hundred nodes; a part is some consecutive blocks. Both depend on the batch alone, never on the
-//! number of threads: sums are taken per part and added in the order of the parts, so results do not depend on it either.
+//! A block is some whole graphs with about a hundred nodes in total. A part is some consecutive
+//! blocks. Both depend on the batch alone, never on the number of threads. Sums are taken per part
+//! and added in the order of the parts, so results do not depend on the number of threads.
 //!
-//! A batch with a large graph is cut *open*: blocks are then ranges of about a hundred nodes, wherever a graph ends. What an edge reads at its other end may
-//! belong to another block, so stages that follow edges wait for each other.
+//! A batch with a large graph is cut *open*: blocks are then ranges of about a hundred nodes,
+//! wherever a graph ends. What an edge reads at its other end may belong to another block, so
+//! stages that follow edges wait for each other.
 //!
-//! Stages that follow no edge have a plan of their own: equal numbers of rows, wherever a graph ends, in as many parts.
+//! Stages that follow no edge have a plan of their own: equal numbers of rows, wherever a graph
+//! ends, in as many parts.
 
 use std::ops::Range;
 
@@ -14,7 +17,8 @@ use gt_graph::GraphBatch;
 
 use super::attention::Edges;
 
-/// The edges of a batch in both directions, either as stored or with every ordered pair of nodes joined.
+/// The edges of a batch in both directions, either as stored or with every ordered pair of nodes
+/// joined.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Topology {
     pub(crate) node_offsets: Vec<usize>,
@@ -24,13 +28,14 @@ pub(crate) struct Topology {
     pub(crate) out_offsets: Vec<u32>,
     pub(crate) out_dst: Vec<u32>,
     pub(crate) out_to_in: Vec<u32>,
-    /// The reverse of each edge in in-order, or the edge itself where there is none; filled on demand.
+    /// The reverse of each edge in in-order, or the edge itself where there is none; filled on
+    /// demand.
     pub(crate) mirror: Vec<u32>,
     keys: Vec<(u32, u32, bool, u32)>,
 }
 
 impl Topology {
-    /// Takes over the edges of a batch; memory is reused.
+    /// Copies the edges of a batch; memory is reused.
     pub(crate) fn set_sparse(&mut self, batch: &GraphBatch) {
         self.node_offsets.clear();
         self.node_offsets.extend_from_slice(batch.node_offsets());
@@ -65,7 +70,8 @@ impl Topology {
             let nodes = batch.nodes_of(graph);
             let (first, base) = (nodes.start, self.in_src.len());
             for node in nodes.clone() {
-                // Both directions list the same partners; edge s → d is number s (or s − 1 beyond d) among those into d.
+                // Both directions list the same partners; edge s → d is number s (or s − 1 beyond
+                // d) among those into d.
                 for other in nodes.clone().filter(|&other| other != node) {
                     self.in_src.push(other as u32);
                     self.out_dst.push(other as u32);
@@ -79,7 +85,8 @@ impl Topology {
         }
     }
 
-    /// Finds the reverse of every edge: the k-th of several edges from a to b belongs to the k-th from b to a.
+    /// Finds the reverse of every edge: the k-th of several edges from a to b belongs to the k-th
+    /// from b to a.
     pub(crate) fn find_mirrors(&mut self) {
         self.keys.clear();
         self.mirror.clear();
@@ -100,7 +107,8 @@ impl Topology {
         }
     }
 
-    /// The edges of a block: shared arrays are the block's own where it consists of whole graphs, else the batch's.
+    /// The edges of a block: shared arrays are the block's own where it consists of whole graphs,
+    /// else the batch's.
     pub(crate) fn edges_of(&self, block: &Span, open: bool) -> Edges<'_> {
         let shared = if open { &self.all() } else { block };
         Edges {
@@ -117,7 +125,7 @@ impl Topology {
         }
     }
 
-    /// Everything.
+    /// All nodes and edges of the batch.
     pub(crate) fn all(&self) -> Span {
         Span { nodes: 0..self.nodes(), edges: 0..self.edges() }
     }
@@ -135,7 +143,7 @@ impl Topology {
     }
 }
 
-/// How many nodes and edges.
+/// Numbers of nodes and edges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) nodes: usize,
@@ -164,7 +172,8 @@ impl Span {
         (self.nodes.start - outer.nodes.start) * width..(self.nodes.end - outer.nodes.start) * width
     }
 
-    /// The same for edges.
+    /// Positions of the edges of a block in an array that begins with the first edge of `outer` and
+    /// has rows of `width` values.
     pub(crate) fn edge_rows(&self, outer: &Span, width: usize) -> Range<usize> {
         (self.edges.start - outer.edges.start) * width..(self.edges.end - outer.edges.start) * width
     }
@@ -174,7 +183,8 @@ impl Span {
 const BLOCK_NODES: usize = 96;
 /// Edges of a block of an open plan whose edges carry a stream; a node's edges stay together.
 const BLOCK_EDGES: usize = 256;
-/// Rows of a part, edges weighted by their cost. Smaller parts balance better, but each has gradients of its own to add up.
+/// Rows of a part, edges weighted by their cost. Smaller parts balance better, but each has
+/// gradients of its own to add up.
 const PART_ROWS: usize = 2_200;
 const MOST_PARTS: usize = 64;
 /// A graph of more rows than this is cut.
@@ -195,8 +205,8 @@ impl Plan {
     pub(crate) fn set(&mut self, topology: &Topology, edge_stream: bool, whole: bool) {
         self.blocks.clear();
         self.parts.clear();
-        // What the rows of a span cost where edges are followed, measured in nodes: projections and elementwise work of an edge with a stream, and of
-        // one without.
+        // What the rows of a span cost where edges are followed, measured in nodes: projections and
+        // elementwise work of an edge with a stream, and of one without.
         let cost = |span: &Span| {
             span.nodes.len() + if edge_stream { span.edges.len() * 5 / 9 } else { span.edges.len() / 55 } + 1
         };
@@ -230,7 +240,8 @@ impl Plan {
                 first = end;
             }
         }
-        // The nearest power of two: halves of halves are then equal, however many threads there are.
+        // The nearest power of two: halves of halves are then equal, however many threads there
+        // are.
         let parts = self.blocks.iter().map(rows).sum::<usize>() as f64 / PART_ROWS as f64;
         let count = (parts.max(1.0).log2().round().exp2() as usize).min(MOST_PARTS);
         let total: usize = self.blocks.iter().map(cost).sum();
@@ -273,7 +284,7 @@ impl Plan {
 
 /// Arrays that can be cut at a number of nodes and edges.
 pub(crate) trait Divide: Sized {
-    /// Cuts what covers `whole` after `first`.
+    /// Cuts arrays that cover `whole` after the rows of `first`.
     fn divide(self, first: Extent, whole: Extent) -> (Self, Self);
 }
 
@@ -510,7 +521,8 @@ mod tests {
 
     #[test]
     fn mirrors_pair_the_kth_edge_with_the_kth_edge_back() {
-        // Three edges 0 → 1 but two back, loops, a one-way edge; then a graph of the same numbers behind it.
+        // Three edges 0 → 1 but two back, loops, a one-way edge; then a graph of the same numbers
+        // behind it.
         let first = vec![(1, 0), (0, 1), (2, 2), (0, 1), (1, 0), (2, 0), (0, 1), (2, 2)];
         let graphs = [(3, first), (2, vec![(0, 1)]), (2, vec![(1, 0), (0, 1)])];
         let mut topology = topology(&graphs);
@@ -526,7 +538,7 @@ mod tests {
             assert_eq!(mirror, expected, "edge {edge}, {s} to {t}");
         }
         assert_eq!(topology.mirror.iter().enumerate().filter(|(e, m)| *e != **m as usize).count(), 6);
-        // A second batch begins anew.
+        // A second batch replaces the first.
         let mut again = self::topology(&graphs[2..]);
         std::mem::swap(&mut again.mirror, &mut topology.mirror);
         again.find_mirrors();

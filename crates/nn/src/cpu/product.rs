@@ -1,11 +1,13 @@
 //! Products of tall activations with small weight matrices.
 //!
-//! * [`product`]: C = A·B, A `[m, k]`, B `[k, n]`, C `[m, n]`, all row-major, followed by an [`Epilogue`] in registers:
-//!   + bias, ReLU, + residual, or zero where the forward activation was not positive.
+//! * [`product`]: C = A·B, A `[m, k]`, B `[k, n]`, C `[m, n]`, all row-major. An [`Epilogue`]
+//!   follows in registers: + bias, ReLU, + residual, or zero where the forward activation was not
+//!   positive.
 //! * [`product_tn`]: C += Aᵀ·B, A `[m, k]`, B `[m, n]`, C `[k, n]`: a weight's gradient.
 //!
-//! n is a multiple of sixteen (widths are padded inside the engine). B is a weight of at most a few hundred columns, so it stays in the first two cache levels and needs
-//! no packing; a tile of C lives in registers while k runs.
+//! n is a multiple of sixteen (widths are padded inside the engine). B is a weight of at most a few
+//! hundred columns, so it stays in the first two cache levels and needs no packing. A tile of C
+//! lives in registers while k runs.
 
 use super::simd::{Kernel, LANES, Simd};
 use super::tile::{Tile, TileMut};
@@ -23,7 +25,7 @@ pub(crate) struct Epilogue<'a, T> {
     pub(crate) residual: Option<Tile<'a, T>>,
     /// Values become 0 where this is not positive, `[m, n]`: the backward of a ReLU.
     pub(crate) gate: Option<Tile<'a, T>>,
-    /// What is read soon after: it is fetched into the cache while this product computes.
+    /// Memory that is read soon after: it is fetched into the cache while this product computes.
     pub(crate) ahead: &'a [T],
 }
 
@@ -98,8 +100,8 @@ impl<T: Real> Product<'_, T> {
             return;
         }
         if rows >= MR {
-            // The last tile overlaps the one before and computes some rows twice, to the same bits: nothing in the epilogue reads C.
-            // SAFETY: the rows exist.
+            // The last tile overlaps the one before and computes some rows twice, to the same bits:
+            // nothing in the epilogue reads C. SAFETY: the rows exist.
             unsafe { self.tile::<S, MR, NV>(rows - MR, first) };
         } else {
             for row in row..rows {
@@ -111,7 +113,8 @@ impl<T: Real> Product<'_, T> {
 
     #[inline(always)]
     unsafe fn tile<S: Simd<T = T>, const MR: usize, const NV: usize>(&mut self, row: usize, column: usize) {
-        // SAFETY: `row..row + MR` and `column..column + 16·NV` lie inside of C, and the shapes of the others match.
+        // SAFETY: `row..row + MR` and `column..column + 16·NV` lie inside of C, and the shapes of
+        // the others match.
         unsafe {
             let a = self.a.at(row, 0);
             let (lda, ldb) = (self.a.stride, self.b.stride);
@@ -130,7 +133,8 @@ impl<T: Real> Product<'_, T> {
                 }
                 b = b.add(ldb);
             }
-            // One simple loop per step: only then does the compiler unroll them and keep the sums in registers.
+            // One simple loop per step: only then does the compiler unroll them and keep the sums
+            // in registers.
             let Epilogue { bias, relu, residual, gate, .. } = self.epilogue;
             if let Some(bias) = bias {
                 for v in 0..NV {
@@ -186,7 +190,8 @@ impl<T> Ahead<T> {
     #[inline(always)]
     fn fetch(&mut self) {
         for _ in 0..self.share.min(self.left) {
-            // The hardware does not follow a stream across pages; a hint is all that is needed, and it reads nothing.
+            // The hardware does not follow a stream across pages; a hint is all that is needed, and
+            // it reads nothing.
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a prefetch never faults, wherever it points.
             unsafe {

@@ -1,8 +1,8 @@
 //! Vectors of sixteen numbers, and the choice of instruction set at run time.
 //!
-//! A kernel is written once, over [`Simd`], and compiled for AVX-512, AVX2 and the plain language.
-//! [`Real::dispatch`](crate::Real) picks the compiled version; `GT_SIMD=avx512|avx2|portable`
-//! overrides the choice of the best version that the CPU supports.
+//! A kernel is written once, over [`Simd`], and compiled for AVX-512, AVX2 and portable Rust.
+//! [`Real::dispatch`](crate::Real) picks the best version that the CPU supports.
+//! `GT_SIMD=avx512|avx2|portable` overrides the choice.
 
 use std::sync::OnceLock;
 
@@ -84,7 +84,8 @@ impl Isa {
 
 /// Something to be computed, for whatever instruction set.
 pub trait Kernel<T: Real> {
-    /// Must be `#[inline(always)]`, and so must everything it calls: only then is it compiled for the instruction set.
+    /// Must be `#[inline(always)]`, and so must everything it calls: only then is it compiled for
+    /// the instruction set.
     fn run<S: Simd<T = T>>(self);
 }
 
@@ -284,7 +285,8 @@ mod x86 {
 
     use super::{LANES, Simd};
 
-    /// Coefficients of e^r on |r| ≤ ln 2 / 2, highest first (Cephes' expf); relative error below 2e-7.
+    /// Coefficients of e^r on |r| ≤ ln 2 / 2, highest first (Cephes' expf); relative error below
+    /// 2e-7.
     const EXP: [f32; 6] = [1.987_569_1e-4, 1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5];
     const LN2_HIGH: f32 = 0.693_359_4;
     const LN2_LOW: f32 = -2.121_944_4e-4;
@@ -292,8 +294,8 @@ mod x86 {
     #[derive(Clone, Copy)]
     pub(crate) struct Avx512;
 
-    // SAFETY of all blocks below: the type is used only where the instructions exist (the trait's promise), and the pointers
-    // of `load` and `store` are the caller's promise.
+    // SAFETY of all blocks below: the type is used only where the instructions exist (the trait's
+    // promise), and the pointers of `load` and `store` are the caller's promise.
     #[allow(clippy::undocumented_unsafe_blocks, reason = "one reason for all, above")]
     impl Simd for Avx512 {
         type T = f32;

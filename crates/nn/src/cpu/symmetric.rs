@@ -1,10 +1,12 @@
-//! One representation for an edge and its reverse: both become the mean of the two. The operation is its own adjoint.
+//! One representation for an edge and its reverse: both become the mean of the two. The operation
+//! is its own adjoint.
 
 use std::ops::Range;
 
 use crate::real::Real;
 
-/// Averages the rows of edges with those of their reverses, in place. `rows` holds the edges `span`, among which all reverses lie.
+/// Averages the rows of edges with those of their reverses, in place. `rows` holds the edges
+/// `span`, among which all reverses lie.
 pub(crate) fn average<T: Real>(mirror: &[u32], span: Range<usize>, rows: &mut [T]) {
     let width = rows.len().checked_div(span.len()).unwrap_or(0);
     let half = T::from_f64(0.5);

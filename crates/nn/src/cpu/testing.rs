@@ -1,4 +1,4 @@
-//! What the kernels' tests share.
+//! Functions that the tests of the kernels share.
 
 use gt_testing::{Resource, skip};
 

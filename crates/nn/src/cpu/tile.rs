@@ -33,7 +33,8 @@ impl<'a, T> Tile<'a, T> {
     #[cfg(test)]
     pub(crate) fn columns(self, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.columns);
-        // SAFETY: the column exists, so the pointer stays inside of the array (or one past its end where there are no rows).
+        // SAFETY: the column exists, so the pointer stays inside of the array (or one past its end
+        // where there are no rows).
         let start = if self.rows == 0 { self.start } else { unsafe { self.start.add(range.start) } };
         Self { start, columns: range.len(), ..self }
     }

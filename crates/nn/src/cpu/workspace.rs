@@ -1,4 +1,5 @@
-//! Everything that depends on the batch: it grows to the largest one and is reused, so that a step allocates nothing.
+//! Everything that depends on the batch: it grows to the largest one and is reused, so that a step
+//! allocates nothing.
 
 use gt_graph::GraphBatch;
 use rayon::prelude::*;
@@ -39,18 +40,22 @@ impl<T> Pair<T> {
     }
 }
 
-/// Gradients that live between the two passes back through an attention: of a block, or, in an open plan, of the batch. Layers of another kind always work on the batch.
+/// Gradients that live between the two backward passes of an attention: of a block, or, in an open
+/// plan, of the batch. Layers of other kinds always work on the batch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Between<T> {
-    /// Of the first normalisation's input; of the only one's output. `[nodes, d]`
+    /// Gradients of the first normalisation's input, or of the only normalisation's output:
+    /// `[nodes, d]`.
     pub(crate) dx: Buffer<T>,
-    /// Of the attended values; of the only normalisation's input. `[nodes, d]`
+    /// Gradients of the attended values, or of the only normalisation's input: `[nodes, d]`.
     pub(crate) dattended: Buffer<T>,
-    /// Of queries, keys and values. `[nodes, 3d]` Of what nodes are projected to; of a convolution's sums. `[nodes, d]`, of gated layers `[nodes, 4d]`
+    /// Gradients of queries, keys and values: `[nodes, 3d]`. In layers of other kinds gradients of
+    /// the projected nodes or of a convolution's sums: `[nodes, d]`, in gated layers `[nodes, 4d]`.
     pub(crate) dqkv: Buffer<T>,
-    /// Of the logits. `[edges, heads]`, of additive attention `[edges, lanes]`
+    /// Gradients of the logits: `[edges, heads]`, in additive attention `[edges, lanes]`.
     pub(crate) dlogit: Buffer<T>,
-    /// Of the scores, where edges have a stream; of gated layers, of the normalisation's output, then of the gates. `[edges, d]`
+    /// Gradients of the scores, where edges have a stream: `[edges, d]`. In gated layers gradients
+    /// of the normalisation's output, then of the gates.
     pub(crate) dscore: Buffer<T>,
 }
 
@@ -71,7 +76,7 @@ impl<T: Real> Between<T> {
     }
 }
 
-/// What a part keeps to itself.
+/// Memory that only one part uses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PartState<T> {
     pub(crate) gradient: Gradient<T>,
@@ -120,9 +125,9 @@ pub(crate) struct Workspace<T> {
     /// Whether the last pass kept its activations.
     pub(crate) training: bool,
     pub(crate) topology: Topology,
-    /// For stages that follow edges.
+    /// The plan of stages that follow edges.
     pub(crate) plan: Plan,
-    /// For stages that do not; with as many parts.
+    /// The plan of stages that follow no edges, with as many parts as `plan`.
     pub(crate) rows: Plan,
     pub(crate) parts: Vec<PartState<T>>,
     /// The streams before normalisation: the embedded input, then after each layer.

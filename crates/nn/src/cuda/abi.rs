@@ -27,7 +27,7 @@ struct Field {
     size: usize,
 }
 
-/// How the names of fields begin that fill a gap, which C leaves without a name.
+/// Prefix of the names of fields that fill a gap. In C such gaps have no name.
 const PADDING: &str = "padding";
 
 macro_rules! device_structs {

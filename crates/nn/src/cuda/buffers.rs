@@ -22,9 +22,10 @@ use crate::parameters::{Affine, InputRegions, Parameters, Region};
 
 pub(crate) use message::MessageLayer;
 
-/// Tiles whose results every block of the next kernel still merges by itself; with more of them, groups are merged in between.
+/// Tiles whose results every block of the next kernel still merges by itself; with more of them,
+/// groups are merged in between.
 const MOST_ITEMS: usize = 192;
-/// Groups that there are then.
+/// Number of groups whose results are merged in between.
 const GROUPS: usize = 64;
 
 /// Arrays as long as the parameters, and the run's state.
@@ -35,7 +36,7 @@ pub(crate) struct Flat {
     pub(crate) values: Pointer,
     /// Copies for products: rounded and packed.
     pub(crate) forward: Pointer,
-    /// Transposes, packed likewise.
+    /// Transposes for products: rounded and packed.
     pub(crate) backward: Pointer,
     pub(crate) gradient: Pointer,
     /// As many partial gradients as the program's shape says, `[.., size]`.
@@ -63,7 +64,8 @@ impl Flat {
 pub(crate) struct Inputs {
     pub(crate) node: abi::Input,
     pub(crate) edge: abi::Input,
-    /// Where what comes back goes, per stream: a list on the device, and its entries in all.
+    /// Destinations of the inputs' gradients, per stream: a list on the device, and the number of
+    /// its entries.
     pub(crate) gradients: [(Pointer, usize); 2],
 }
 
@@ -89,7 +91,7 @@ pub(crate) struct Buffers {
     /// Input of the first layer.
     pub(crate) embedded: [Pointer; 2],
     pub(crate) layers: Vec<Layer>,
-    /// Those of another kind than attention, instead.
+    /// Layers of other kinds than attention; `layers` is then empty.
     pub(crate) messages: Vec<MessageLayer>,
     /// All normalisations, on the device, and how many.
     pub(crate) sites: (Pointer, usize),
@@ -257,7 +259,8 @@ impl Buffers {
         let d = shape.d;
         let Size { nodes, edges, .. } = self.capacity;
         let edges = if network.edge_stream { edges } else { 0 };
-        // Gradients between layers; weight gradients of one layer are taken while the next is under way, so two sets change places.
+        // Gradients between layers; weight gradients of one layer are taken while the next is under
+        // way, so two sets change places.
         let douts = [self.memory.zeros::<f32>(nodes * d)?, self.memory.zeros::<f32>(edges * d)?];
         let mut back = Vec::new();
         for _ in 0..2 {
@@ -286,7 +289,8 @@ impl Buffers {
                 let mut numbered = [abi::Site::default(); 2];
                 if network.norm != Norm::None {
                     for (number, (site, affine)) in numbered.iter_mut().zip(affines.norms).enumerate() {
-                        // The order in which engines hold running statistics: layer, number, stream.
+                        // The order in which engines hold running statistics: layer, number,
+                        // stream.
                         let place = (2 * index + number) * streams + which;
                         let place = (network.norm == Norm::Batch).then_some(place);
                         *site = self.site(affine, shape, (stream, rows), place)?;
@@ -324,7 +328,8 @@ impl Buffers {
                     dropped_hidden: 1 + 4 * index as u32 + 2 + which as u32,
                     ..Default::default()
                 };
-                // What the head reads of the layer below comes back on top of what this layer gives.
+                // What the head reads of the layer below comes back on top of what this layer
+                // gives.
                 let own = if network.reads == HeadInput::Edges { Stream::Edge } else { Stream::Node };
                 if index > 0 && network.jump != Jump::Last && stream == own {
                     let column = if network.jump == Jump::Concat { (index - 1) * d } else { 0 };
@@ -341,7 +346,8 @@ impl Buffers {
         Ok(())
     }
 
-    /// A normalisation of a stream's rows; `place` is the number of its running statistics, where it keeps any.
+    /// A normalisation of a stream's rows; `place` is the number of its running statistics, where
+    /// it keeps any.
     fn site(
         &mut self,
         affine: Affine,

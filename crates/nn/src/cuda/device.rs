@@ -16,7 +16,9 @@ pub enum Precision {
     /// f32: on tensor cores, every factor as a sum of two rounded numbers.
     #[default]
     F32,
-    /// Factors of 10 bits of mantissa, on tensor cores: weights rounded to the nearest, what they are multiplied with to one of its two neighbours, at most 2/3 of their distance away.
+    /// Factors with 10 bits of mantissa, on tensor cores. Weights are rounded to the nearest
+    /// number. The other factor is rounded to one of its two neighbours, at most 2/3 of their
+    /// distance away.
     Tf32,
     /// Factors rounded to bf16, on tensor cores.
     Bf16,
@@ -26,7 +28,7 @@ impl Precision {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::F32, Self::Tf32, Self::Bf16];
 
-    /// As commands and files have it.
+    /// The name in commands and files.
     pub fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
@@ -93,7 +95,8 @@ impl CudaDevice {
         &self.name
     }
 
-    /// Compiles the kernels of a network into a cache, unless they are there. Several threads may do so at once.
+    /// Compiles the kernels of a network into a cache, unless they are there. Several threads may
+    /// do so at once.
     pub(crate) fn prepare(&self, network: &Network, precision: Precision, usual: Size, cache: &Path) -> Result<()> {
         let shape = Shape::of(network, precision, self, usual);
         machine_code(&options(network, shape, precision, &self.architecture), Some(cache)).map(|_| ())

@@ -21,7 +21,7 @@ use crate::network::{HeadInput, Network};
 use crate::parameters::Parameters;
 use crate::weights::{OptimizerState, Weights, gather};
 
-/// What a network is run for.
+/// The network and the largest passes that a GPU prepares for.
 #[derive(Clone, Debug)]
 pub struct CudaTask {
     /// The network.
@@ -55,14 +55,15 @@ pub struct Pass<'a> {
     pub train: Option<(Adam, u64)>,
 }
 
-/// What a pass gave.
+/// The results of a pass.
 #[derive(Clone, Debug)]
 pub struct PassResult {
     /// Outputs of all batches, `[rows, outputs]`.
     pub outputs: Vec<f32>,
     /// Loss of each batch.
     pub losses: Vec<f64>,
-    /// The first batch whose loss or gradient was not finite; no parameter was changed from there on, running statistics were.
+    /// The first batch whose loss or gradient was not finite; no parameter was changed from there
+    /// on, running statistics were.
     pub bad: Option<usize>,
 }
 
@@ -76,7 +77,7 @@ pub struct CudaEngine {
     evaluate: Vec<Captured>,
     /// Batches of the pass under way: begun at, launched up to.
     pass: (usize, usize),
-    /// What each batch of the pass holds.
+    /// The size of each batch of the pass.
     sizes: Vec<Size>,
     training: bool,
 }
@@ -119,7 +120,8 @@ impl CudaEngine {
         Ok(Self { task, stream, buffers, launches, train, evaluate, pass: (0, 0), sizes, training: false })
     }
 
-    /// Captures the launches of both kinds of passes, so that what the driver refuses shows before one begins.
+    /// Captures the launches of both kinds of passes, so that what the driver refuses shows before
+    /// one begins.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -138,7 +140,8 @@ impl CudaEngine {
         self.buffers.memory.bytes()
     }
 
-    /// Takes weights, and the optimizer's state; without one, that before the first step.
+    /// Loads weights and the optimizer's state; without a state, the optimizer starts before its
+    /// first step.
     ///
     /// # Errors
     /// If the device fails.

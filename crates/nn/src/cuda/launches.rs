@@ -33,22 +33,22 @@ pub(crate) struct Launches {
     program: Arc<Program>,
     network: Network,
     shared: SharedMemory,
-    /// What the batches hold at most that the launches are for.
+    /// The largest batch that the launches are for.
     size: Size,
 }
 
 /// Bytes of shared memory that kernels need.
 #[derive(Clone, Copy, Debug)]
 struct SharedMemory {
-    /// With one tile as wide as the streams.
+    /// Bytes with one tile as wide as the streams.
     read: usize,
-    /// With two.
+    /// Bytes with two tiles as wide as the streams.
     pair: usize,
     head: usize,
     weigh: usize,
-    /// For layers other than attention: the backward pass through a projection.
+    /// Bytes of the backward pass through a projection, in layers of other kinds than attention.
     message: usize,
-    /// Of gated layers' edges.
+    /// Bytes of the kernels for edges of gated layers.
     gate: usize,
 }
 
@@ -58,7 +58,8 @@ macro_rules! launch {
         let config = LaunchConfig { grid_dim: $grid, block_dim: $block, shared_mem_bytes: $shared as u32 };
         let mut builder = $stream.launch_builder($program.function($name));
         $(let argument = $argument; builder.arg(&argument);)+
-        // SAFETY: the arguments are those of the kernel; their pointers lie inside arrays of the sizes that its structures state.
+        // SAFETY: the arguments are those of the kernel; their pointers lie inside arrays of the
+        // sizes that its structures state.
         unsafe { builder.launch(config) }.map(|_| ()).map_err(CudaError::from)
     }};
 }
@@ -123,7 +124,7 @@ impl Launches {
         Ok(Self { stream: Arc::clone(stream), side: Arc::clone(side), program, network, shared, size })
     }
 
-    /// The same launches for other sizes of batches.
+    /// Launches of the same network for batches of another size.
     pub(crate) fn for_size(&self, size: Size) -> Self {
         Self { size, ..self.clone() }
     }
@@ -261,7 +262,8 @@ impl Launches {
         if train { self.merge(b, [streams.node.norm2, streams.edge.norm2], false) } else { Ok(()) }
     }
 
-    /// Merges what tiles left for a normalisation, where there are too many for everybody to do it.
+    /// Merges the sums of the tiles for a normalisation, where there are too many tiles for every
+    /// block to merge them.
     fn merge(&self, b: &Buffers, [node, edge]: [abi::Site; 2], back: bool) -> Result<()> {
         let groups = [node, edge]
             .map(|site| if site.group > 1 { site.tiles.unsigned_abs().div_ceil(site.group.unsigned_abs()) } else { 0 });
@@ -420,7 +422,7 @@ impl Launches {
         Ok(())
     }
 
-    /// Back through all layers, from the gradient of what the head read.
+    /// The backward pass through all layers, from the gradient of the rows that the head read.
     fn layers_backward(&self, b: &Buffers) -> Result<()> {
         let Self { stream, program, shared, network, .. } = self;
         let shape = program.shape;
@@ -445,7 +447,7 @@ impl Launches {
                 width as i32
             )
         };
-        // Where edges are read, nothing comes back through the last layer's nodes.
+        // Where the head reads edges, no gradient reaches the last layer's nodes.
         enter(last.streams.node, false, self.size.nodes, if on_edges { 0 } else { dsource })?;
         if on_edges {
             enter(last.streams.edge, true, self.size.edges, dsource)?;
@@ -453,7 +455,8 @@ impl Launches {
         self.merge(b, [last.streams.node.norm2, last.streams.edge.norm2], true)?;
         let mut done: Vec<CudaEvent> = Vec::new();
         for (index, layer) in b.layers.iter().enumerate().rev() {
-            // The set of gradients that this layer writes is still read by the weights of the layer two above.
+            // The set of gradients that this layer writes is still read by the weights of the layer
+            // two above.
             if let Some(event) = done.iter().rev().nth(1) {
                 stream.wait(event)?;
             }

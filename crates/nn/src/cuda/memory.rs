@@ -1,4 +1,5 @@
-//! Memory that kernels use: arrays that live as long as their owner, addressed by plain pointers as the kernels' structures hold them.
+//! Memory that kernels use: arrays that live as long as their owner, addressed by plain pointers as
+//! the kernels' structures hold them.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use super::error::{CudaError, OnGpu, Result};
 #[derive(Debug)]
 pub(crate) struct Memory {
     stream: Arc<CudaStream>,
-    /// What the arrays are for.
+    /// The purpose of the arrays, for messages.
     part: OnGpu,
     place: Place,
     held: Vec<Held>,
@@ -65,7 +66,7 @@ impl Memory {
         Self { stream: Arc::clone(stream), part, place, held: Vec::new(), bytes: 0 }
     }
 
-    /// Where its arrays lie.
+    /// The memory that holds the arrays.
     pub(crate) fn place(&self) -> Place {
         self.place
     }
@@ -160,7 +161,7 @@ impl Memory {
     }
 }
 
-/// The address of an element, or none of none.
+/// The address of an element; 0 for a null base.
 pub(crate) fn at<T>(base: Pointer, index: usize) -> Pointer {
     if base == 0 { 0 } else { base + (index * size_of::<T>()) as Pointer }
 }

@@ -11,7 +11,8 @@ use crate::parameters::{Parameters, Region};
 /// No copy.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
-/// Position of entry (k, n) of a matrix `[rows, columns]` in packed order, `wide` columns at a time.
+/// Position of entry (k, n) of a matrix `[rows, columns]` in packed order, `wide` columns at a
+/// time.
 fn packed(precision: Precision, [rows, columns]: [usize; 2], wide: usize, k: usize, n: usize) -> usize {
     let (first, n) = (n / wide * wide, n % wide);
     let across = wide.min(columns - first) / 16;
@@ -27,7 +28,8 @@ fn packed(precision: Precision, [rows, columns]: [usize; 2], wide: usize, k: usi
     }
 }
 
-/// For every entry of the flat array the places of its two copies, forward and backward, counted in numbers of the copies' size.
+/// For every entry of the flat array the places of its two copies, forward and backward, counted in
+/// numbers of the copies' size.
 pub(crate) fn places(layout: &Parameters, wide: usize, precision: Precision) -> Vec<[u32; 2]> {
     let mut places: Vec<[u32; 2]> = (0..layout.size() as u32).map(|at| [NOWHERE, at]).collect();
     // The head multiplies in f32 whatever the precision is.

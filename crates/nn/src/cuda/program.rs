@@ -61,7 +61,8 @@ pub(crate) struct Shape {
     pub(crate) unit: usize,
     /// Partial gradients that every matrix is summed up from.
     pub(crate) chunks: usize,
-    /// Of them, those that nodes are divided into: as many rows as of edges make one.
+    /// Partial gradients that the rows of nodes are divided into; each has as many rows as one of
+    /// edges.
     pub(crate) node_chunks: usize,
 }
 
@@ -105,7 +106,8 @@ impl Shape {
             stages: if d <= 256 { 3 } else { 2 },
             // Nodes have three products to the edges' one.
             parts: if network.edge_stream { 3 } else { 1 },
-            // Nodes of molecules have one to three; for most others, more would be better than there are registers for.
+            // Nodes of molecules have one to three; for most others, more would be better than
+            // there are registers for.
             burst: if usual.edges <= 3 * usual.nodes { 2 } else { 8 },
             unit: if d <= 96 { d.max(32) } else { 64 },
             chunks,
@@ -401,14 +403,15 @@ pub(crate) fn machine_code(options: &[String], cache: Option<&Path>) -> Result<V
     Ok(image)
 }
 
-/// Takes machine code out of the cache; whether there was any.
+/// Removes machine code from the cache, and returns whether there was any.
 fn forget(options: &[String], cache: Option<&Path>) -> bool {
     cache.is_some_and(|folder| std::fs::remove_file(folder.join(cache_name(options))).is_ok())
 }
 
 /// Names the machine code by everything that it depends on.
 fn cache_name(options: &[String]) -> PathBuf {
-    // FNV-1a, twice with different starts: a name, not a safeguard against anybody.
+    // FNV-1a, twice with different starts. The hash only names a file; it is no protection against
+    // an attacker.
     let hash = |start: u64| {
         let bytes = options.iter().flat_map(|option| option.bytes().chain([0])).chain(source().into_bytes());
         bytes.fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
@@ -416,7 +419,7 @@ fn cache_name(options: &[String]) -> PathBuf {
     PathBuf::from(format!("{:016x}{:016x}.cubin", hash(0xcbf2_9ce4_8422_2325), hash(0x8422_2325_cbf2_9ce4)))
 }
 
-/// Keeps machine code for the next time; a cache that cannot be written is no error.
+/// Stores machine code in the cache. A cache that cannot be written is no error.
 fn keep(file: &Path, image: &[u8]) {
     let Some(folder) = file.parent() else { return };
     // Several threads may be at the same kernels.

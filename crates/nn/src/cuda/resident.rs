@@ -39,7 +39,7 @@ pub struct ResidentData {
     edge_counts: Vec<usize>,
 }
 
-/// What a batch holds, or can hold at most.
+/// Numbers of graphs, nodes and edges of a batch, or of the largest batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) graphs: usize,
@@ -98,7 +98,8 @@ impl ResidentData {
                 false => store.edge_range(graph).len(),
             })
             .collect();
-        // Only the starts of a full graph's edges are stored, and only differences of them are read.
+        // Only the starts of a full graph's edges are stored, and only differences of them are
+        // read.
         let total: usize = edge_counts.iter().sum();
         if store.num_nodes() > i32::MAX as usize || (!full && total > i32::MAX as usize) {
             return Err(CudaError::Unsupported("a data set of more than 2,147,483,647 nodes or edges".into()));
@@ -147,12 +148,12 @@ impl ResidentData {
         if self.on_card() { self.memory.bytes() } else { 0 }
     }
 
-    /// The most that a batch of so many graphs can hold: a function of data and batch size alone.
+    /// The largest size of a batch of so many graphs: a function of data and batch size alone.
     pub(crate) fn capacity(&self, batch: usize) -> Size {
         self.batch_of(batch, largest)
     }
 
-    /// What a batch of so many graphs usually holds: likewise.
+    /// The usual size of a batch of so many graphs: a function of data and batch size alone.
     pub(crate) fn usual(&self, batch: usize) -> Size {
         Size::usual(self.node_counts.iter().sum(), self.edge_counts.iter().sum(), self.node_counts.len(), batch)
     }
@@ -167,7 +168,7 @@ impl ResidentData {
         Size { graphs, nodes: rows(&self.node_counts, graphs), edges: rows(&self.edge_counts, graphs) }
     }
 
-    /// What a batch of these graphs holds.
+    /// The size of a batch of these graphs.
     pub(crate) fn size_of(&self, graphs: &[u32]) -> Size {
         let sum = |counts: &[usize]| graphs.iter().map(|&graph| counts[graph as usize]).sum();
         Size { graphs: graphs.len(), nodes: sum(&self.node_counts), edges: sum(&self.edge_counts) }
@@ -181,7 +182,8 @@ fn largest(counts: &[usize], graphs: usize) -> usize {
     counts.iter().take(graphs).sum()
 }
 
-/// Three standard deviations above the rows of so many graphs drawn at random, or those of the largest.
+/// Three standard deviations above the rows of so many graphs drawn at random, or those of the
+/// largest.
 fn roomy(counts: &[usize], graphs: usize) -> usize {
     let all = counts.len().max(1) as f64;
     let mean = counts.iter().map(|&count| count as f64).sum::<f64>() / all;

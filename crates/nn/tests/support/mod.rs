@@ -10,7 +10,8 @@ use gt_graph::{
     TargetLayout, TargetRows,
 };
 
-/// Widths and heads that cover every path of the kernels: odd, padded, specialised, more heads than a register holds.
+/// Widths and heads that cover every path of the kernels: odd, padded, specialised, more heads than
+/// a register holds.
 pub const WIDTHS: [(usize, usize); 10] =
     [(1, 1), (7, 1), (7, 7), (6, 3), (16, 2), (70, 7), (64, 8), (80, 8), (40, 20), (96, 24)];
 
@@ -41,7 +42,8 @@ impl Rng {
     }
 }
 
-/// Fills all parameters: weights as wide as their inputs allow, γ about 1. The same numbers in both precisions.
+/// Fills all parameters: weights as wide as their inputs allow, γ about 1. The same numbers in both
+/// precisions.
 pub fn fill<T: Real>(engine: &mut Engine<T>, seed: u64) {
     let mut rng = Rng(seed);
     for index in 0..engine.parameters().list().len() {
@@ -94,7 +96,8 @@ impl Shape {
     }
 }
 
-/// A path, a single node, nodes without edges, no node at all, loops and repeated edges, a random graph.
+/// A path, a single node, nodes without edges, no node at all, loops and repeated edges, a random
+/// graph.
 pub fn mixed() -> Vec<Shape> {
     vec![
         Shape::new(4, &[(0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (3, 2)]),
@@ -117,7 +120,8 @@ pub fn random_graphs(seed: u64, count: usize, least: usize, most: usize) -> Vec<
         .collect()
 }
 
-/// Two layers with residual and batch normalisation, categorical inputs, a graph head of two outputs.
+/// Two layers with residual and batch normalisation, categorical inputs, a graph head of two
+/// outputs.
 pub fn network(width: usize, heads: usize, edge_stream: bool) -> Network {
     Network {
         edge_stream,
@@ -132,7 +136,7 @@ pub fn network(width: usize, heads: usize, edge_stream: bool) -> Network {
 pub const KINDS: [LayerKind; 4] =
     [LayerKind::Convolution, LayerKind::Averaging, LayerKind::AdditiveAttention, LayerKind::Gated];
 
-/// The same network with layers of another kind.
+/// A small network with layers of `kind`.
 pub fn network_of(kind: LayerKind, width: usize, heads: usize) -> Network {
     Network { kind, ..network(width, heads, kind == LayerKind::Gated) }
 }
@@ -183,7 +187,8 @@ fn feature_layout(input: &Input) -> FeatureLayout {
     }
 }
 
-/// A batch with everything that a network reads at random, and labels that fit a loss, a share of them missing.
+/// A batch with everything that a network reads at random, and labels that fit a loss, a share of
+/// them missing.
 pub fn batch(network: &Network, graphs: &[Shape], loss: Loss, missing: f64, seed: u64) -> GraphBatch {
     all_of(&store(network, graphs, loss, missing, seed))
 }
@@ -195,7 +200,8 @@ pub fn all_of(store: &GraphStore) -> GraphBatch {
     batch
 }
 
-/// Graphs with everything that a network reads at random, and labels that fit a loss, a share of them missing.
+/// Graphs with everything that a network reads at random, and labels that fit a loss, a share of
+/// them missing.
 pub fn store(network: &Network, graphs: &[Shape], loss: Loss, missing: f64, seed: u64) -> GraphStore {
     let mut rng = Rng(seed);
     let outputs = network.head[network.head.len() - 1];
@@ -253,14 +259,16 @@ pub fn store(network: &Network, graphs: &[Shape], loss: Loss, missing: f64, seed
 const STEP: f64 = 1e-6;
 const TOLERANCE: f64 = 1e-5;
 
-/// Compares up to `most` entries of each parameter with central differences. Returns the largest gradient.
+/// Compares up to `most` entries of each parameter with central differences. Returns the largest
+/// gradient.
 pub fn check(name: &str, network: &Network, batch: &GraphBatch, edges: AttentionScope, loss: Loss, most: usize) -> f64 {
     let mut engine = Engine::<f64>::new(network.clone(), Isa::Portable);
     fill(&mut engine, 11);
     check_engine(name, &mut engine, batch, edges, loss, batch.target().unwrap(), most)
 }
 
-/// The same for an engine whose parameters, dropout key and pairs are set, and for other labels than the batch's own.
+/// The same for an engine whose parameters, dropout key and pairs are set, and for other labels
+/// than the batch's own.
 pub fn check_engine(
     name: &str,
     engine: &mut Engine<f64>,

@@ -1,10 +1,14 @@
 //! Link prediction: which pairs of nodes are joined.
 //!
-//! The edges (without loops) are divided into three splits, both directions of an edge always into the same one. Messages and encodings follow the training
-//! split only: what is held out is in no graph that the network sees. A split's score is that of its links against as many pairs without any edge, `links.negatives`
-//! for each link, which are drawn once from `data.split_seed`. A training step draws its own: a share `links.hidden` of its graphs' training edges, which it takes out of
-//! the graphs (encodings still know them), and fresh pairs without an edge. Scores of undirected links are symmetric: they come from the product
-//! of the end nodes, or, with `model.pairs = "ends"`, from both orders of a pair, whose logits are averaged.
+//! The edges (without loops) are divided into three splits. Both directions of an edge are in the
+//! same split. Messages and encodings follow the training split only: no graph that the network
+//! sees contains a held-out link. The score of a split compares its links with pairs without an
+//! edge, `links.negatives` for each link. These pairs are drawn once from `data.split_seed`.
+//!
+//! A training step takes a share `links.hidden` of its training edges out of the graphs, predicts
+//! them, and draws fresh pairs without an edge. Encodings still know the removed edges. Scores of
+//! undirected links are symmetric: they come from the product of the end nodes. With
+//! `model.pairs = "ends"`, each pair is scored in both orders and its logits are averaged.
 
 mod pairs;
 mod table;
@@ -33,17 +37,18 @@ pub struct Links {
     both: bool,
     negatives: usize,
     hidden: f64,
-    /// All of them, whatever their split, ascending.
+    /// The links of all splits, ascending.
     known: PairLists,
-    /// By split.
+    /// The links of each split.
     joined: [PairLists; 3],
-    /// By split, for evaluation.
+    /// For each split the pairs without an edge that its links are scored against.
     apart: [PairLists; 3],
     drops_encodings: bool,
 }
 
 impl Links {
-    /// Divides the edges of a data set. Also returns the graphs without the edges that are held out.
+    /// Divides the edges of a data set. Also returns the graphs without the edges that are held
+    /// out.
     pub(crate) fn new(dataset: Dataset, config: &Config) -> Result<(Self, GraphStore)> {
         let divided = match dataset.split().filter(|splits| splits.level == Level::Edge) {
             Some(splits) => splits.clone(),
@@ -125,7 +130,8 @@ impl Links {
         (0..graphs).filter(|&graph| !self.joined[split as usize].of(graph).is_empty()).collect()
     }
 
-    /// Fills a batch with some graphs and the pairs of a split; with those of a training step, where there is a stream to draw them from.
+    /// Fills a batch with some graphs and the pairs of a split; with those of a training step,
+    /// where there is a stream to draw them from.
     pub(crate) fn fill(
         &self,
         graphs: &GraphStore,

@@ -1,4 +1,4 @@
-//! What a batch of pairs holds, and what it must not.
+//! Contents of batches of pairs: queries, labels, and the edges that must be missing.
 
 use std::collections::BTreeSet;
 
@@ -106,7 +106,7 @@ fn what_is_held_out_is_in_no_graph_and_no_encoding() {
         for graph in data.graphs.iter() {
             assert!(ends(graph).zip(graph.edge().categorical).all(|((a, b), &mark)| mark == 100 * a + b));
         }
-        // Nor do batches of any split have more edges than these.
+        // No batch of any split has more edges than the graphs.
         for split in Split::ALL {
             for random in [None, Some(RandomStream::new(1, 1, 1))] {
                 let batch = fill(&data, split, random).graphs.split();
@@ -181,7 +181,8 @@ fn a_split_of_edges_in_the_file_is_kept_unless_it_tears_a_link_apart() {
     let mut dataset = graphs(false);
     let edges = dataset.graphs().num_edges();
     let mut split = gt_data::Splits::new(Level::Edge);
-    // Pairs of one edge lie side by side; `spare` is neither seen nor asked about.
+    // The two rows of an edge are adjacent. The links of the split `spare` are neither messages nor
+    // queries.
     (0..edges).for_each(|edge| split.push(["train", "train", "val", "test", "spare"][edge / 2 % 5]).unwrap());
     dataset.set_split(split.clone()).unwrap();
     // The loop of the first graph shifts the pairs of the last.

@@ -91,7 +91,7 @@ fn more(all: usize, one: &str, plural: &str) -> Markup {
     html! { @if left > 0 { p.quiet { (count(left)) " more " (one) @if left > 1 { (plural) } } } }
 }
 
-/// How much there is to count.
+/// Number of labels that are present.
 pub(super) fn labels(predicted: Predicted<'_>) -> usize {
     (0..predicted.target.len()).filter(|&at| predicted.target.get(at).is_some()).count()
 }

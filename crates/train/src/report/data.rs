@@ -1,4 +1,4 @@
-//! What a run has learned from: sizes of its splits, and their labels.
+//! The data of a run: sizes and labels of its splits.
 
 use gt_data::{PartInfo, TargetInfo};
 use gt_graph::TargetKind;

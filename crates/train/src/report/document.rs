@@ -1,11 +1,11 @@
-//! A page that needs nothing else.
+//! An HTML page that needs no other file.
 
 use maud::{DOCTYPE, PreEscaped, html};
 
 use super::text::printable;
 
 const STYLE: &str = include_str!("style.css");
-/// Nothing may be loaded and nothing may run, whatever a data file has smuggled in.
+/// Forbids loading and scripts, whatever texts a data file contains.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
 
 /// A whole HTML page in the style of the reports, from a title (plain text) and a body (markup).

@@ -27,7 +27,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This one, now.
+    /// This machine at this moment.
     pub fn here() -> Self {
         Self {
             processor: cpu_name().unwrap_or_else(|| "unknown".into()),

@@ -38,7 +38,7 @@ pub(super) fn html(report: &Report<'_>) -> String {
     document(&format!("{} – training report", report.name), &body.into_string())
 }
 
-/// The metric as people write it.
+/// The name of a metric on the page.
 fn metric_name(metric: Metric) -> &'static str {
     match metric {
         Metric::Mae => "MAE",
@@ -47,7 +47,7 @@ fn metric_name(metric: Metric) -> &'static str {
     }
 }
 
-/// A further metric as people write it.
+/// The name of a further metric on the page.
 fn other_name(name: &str) -> String {
     match name {
         "r2" => "R²".into(),
@@ -57,7 +57,7 @@ fn other_name(name: &str) -> String {
     }
 }
 
-/// What is learned, from what.
+/// One line about the task: the targets, and the data they are predicted from.
 fn task_line(report: &Report<'_>) -> Markup {
     let target = &report.data.target();
     let (columns, level) = (target.columns.len(), target.level);

@@ -8,7 +8,7 @@ use super::axis::Axis;
 use super::svg::{label, path};
 use super::text::{count, number};
 
-/// More than this and the points hide each other.
+/// Most points; more would hide each other.
 const SHOWN: usize = 2000;
 
 const SIZE: f64 = 400.0;
@@ -17,8 +17,8 @@ const RIGHT: f64 = 12.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 44.0;
 
-/// The figure of one target. `pairs` are predictions and labels; of too many, every so manyth is
-/// shown.
+/// The figure of one target. `pairs` are predictions and labels. If there are too many, evenly
+/// spaced pairs are shown.
 pub(super) fn figure(id: usize, name: &str, pairs: &[(f64, f64)]) -> Markup {
     let finite: Vec<(f64, f64)> =
         pairs.iter().copied().filter(|(output, label)| output.is_finite() && label.is_finite()).collect();

@@ -1,6 +1,10 @@
 //! Numbers, dates and escaped text.
 
 /// Text that cannot become markup in HTML or SVG, within an element or a quoted attribute.
+///
+/// ```
+/// assert_eq!(graph_transformer_train::escape("<a> & 'b'"), "&lt;a&gt; &amp; &#39;b&#39;");
+/// ```
 pub fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -53,7 +57,7 @@ pub(super) fn counted(value: usize, one: &str) -> String {
     format!("{} {one}{}", count(value), if value == 1 { "" } else { "s" })
 }
 
-/// So many in a second.
+/// A number per second.
 pub(super) fn rate(value: f64) -> String {
     if value >= 100.0 { count(value.round() as usize) } else { tenths(value) }
 }

@@ -1,6 +1,7 @@
 //! Tall matrices: a growing orthonormal basis, and panels of eight vectors next to it.
 //!
-//! Every sum over nodes runs over fixed chunks of rows and adds the chunks in order, so results do not depend on the number of threads.
+//! Every sum over nodes runs over fixed chunks of rows and adds the chunks in order, so results do
+//! not depend on the number of threads.
 
 use std::ops::Range;
 
@@ -127,7 +128,8 @@ impl Basis {
     }
 }
 
-/// Ascending eigenvalues and eigenvectors of a small symmetric matrix; `None` if there is a NaN in it.
+/// Ascending eigenvalues and eigenvectors of a small symmetric matrix; `None` if there is a NaN in
+/// it.
 pub(super) fn symmetric_eigen(matrix: &Mat<f64>) -> Option<(Vec<f64>, Mat<f64>)> {
     let n = matrix.nrows();
     let (mut values, mut vectors) = (Diag::zeros(n), Mat::zeros(n, n));
@@ -139,7 +141,8 @@ pub(super) fn symmetric_eigen(matrix: &Mat<f64>) -> Option<(Vec<f64>, Mat<f64>)>
     Some((values.column_vector().iter().copied().collect(), vectors))
 }
 
-/// W such that P W is orthonormal when PᵀP is `gram`; the number of its non-zero columns, and how far PᵀP was from orthogonal.
+/// W such that P W is orthonormal when PᵀP is `gram`; the number of its non-zero columns, and how
+/// far PᵀP was from orthogonal.
 fn whitening(gram: &Mat<f64>) -> (Mat<f64>, usize, f64) {
     let scale: Vec<f64> =
         (0..WIDTH).map(|t| if gram[(t, t)] > 0.0 { 1.0 / gram[(t, t)].sqrt() } else { 0.0 }).collect();

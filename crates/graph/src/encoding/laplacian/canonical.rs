@@ -3,7 +3,7 @@
 use super::matrix::Components;
 use super::{GROUP_TOLERANCE, Pairs, Spectrum};
 
-/// An eigenpair: its value, its component, its column there.
+/// An eigenpair: its value, its component, and its column in the component.
 #[derive(Clone, Copy)]
 struct Entry {
     value: f64,
@@ -45,7 +45,8 @@ pub(super) fn merge(components: &Components<'_>, solved: &[Pairs], pairs: usize)
     Spectrum { eigenvalues, eigenvectors }
 }
 
-/// What a component contributes to a group: an eigenspace, and how much of it the basis already spans.
+/// What a component contributes to a group: an eigenspace, and how much of it the basis already
+/// spans.
 struct Share {
     component: usize,
     columns: Vec<usize>,
@@ -53,14 +54,17 @@ struct Share {
     accepted: Vec<f64>,
 }
 
-/// Fills `out`, column by column, with the first vectors of a group's basis; returns how many there were.
+/// Fills `out`, column by column, with the first vectors of a group's basis; returns how many there
+/// were.
 ///
-/// The projection of e_i lives in i's component, so it is enough to work there, and in coordinates of the
-/// component's eigenspace: P e_i = U (row i of U).
+/// The projection of e_i lives in i's component, so it is enough to work there, and in coordinates
+/// of the component's eigenspace: P e_i = U (row i of U).
 ///
-/// A candidate is taken when the square of what Gram–Schmidt leaves of it exceeds 0.01 / n. That always completes the basis: were the
-/// basis to end before the eigenspace does, what is left of that space has dimension at least 1, so the squares of all n projections on it
-/// sum to at least 1; but those of accepted nodes are 0, and those of the others at most 0.01 / n each.
+/// A candidate is taken when the square of its remainder after Gram–Schmidt exceeds 0.01 / n. This
+/// threshold always completes the basis. Suppose that the basis ended too early. The rest of the
+/// eigenspace then has dimension at least 1, so the squares of all n projections on it sum to at
+/// least 1. But the squares of accepted nodes are 0, and all others are at most 0.01 / n: a
+/// contradiction.
 fn store_basis(components: &Components<'_>, solved: &[Pairs], group: &[Entry], out: &mut [f64]) -> usize {
     let n = components.place.len();
     let threshold = 0.01 / n as f64;
@@ -86,7 +90,7 @@ fn store_basis(components: &Components<'_>, solved: &[Pairs], group: &[Entry], o
         let rows = components.nodes(*component).len();
         candidate.clear();
         candidate.extend(own.iter().map(|&column| vectors[column * rows + local as usize]));
-        // Once more against rounding: what is left may be a thousandth of what came in.
+        // Twice, against rounding: the remainder may be a thousandth of the input.
         for _ in 0..2 {
             for done in accepted.chunks_exact(m) {
                 let along = dot(done, &candidate);
@@ -128,7 +132,8 @@ fn scatter(
     }
 }
 
-/// Makes the first of the largest values positive, where 1e-6 less than the largest still counts as largest.
+/// Makes the first of the largest values positive, where 1e-6 less than the largest still counts as
+/// largest.
 fn fix_sign(vector: &mut [f64]) {
     let largest = vector.iter().fold(0.0f64, |m, v| m.max(v.abs()));
     let leading = vector.iter().find(|v| v.abs() >= (1.0 - 1e-6) * largest);

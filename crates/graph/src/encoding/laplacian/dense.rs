@@ -1,8 +1,12 @@
 //! Eigenpairs of a component by tridiagonalisation.
 //!
-//! L = Q T Qᵀ by Householder reflections; the pairs of T by bracketing and inverse iteration where few of many are wanted, else, or
-//! if those fail their check, by faer's full decomposition; then Q is applied to the vectors that are kept. Everything runs on
-//! the calling thread: parallel are the graphs, or the components.
+//! Three steps:
+//! 1. L = Q T Qᵀ by Householder reflections.
+//! 2. The pairs of T: by bracketing and inverse iteration where few of many are wanted. Otherwise,
+//!    or if their result fails its check, by faer's full decomposition.
+//! 3. Q is applied to the vectors that are kept.
+//!
+//! Everything runs on the calling thread; the caller solves graphs or components in parallel.
 
 use std::cell::RefCell;
 
@@ -19,12 +23,14 @@ use super::tridiagonal::{Tridiagonal, Workspace};
 use super::{GROUP_TOLERANCE, Pairs, use_exact_null_vector};
 use crate::error::GraphError;
 
-/// Largest matrix for our own reduction; faer's, which reads only one triangle, wins beyond the second-level cache.
+/// Largest matrix for our own reduction; faer's, which reads only one triangle, wins beyond the
+/// second-level cache.
 const CACHED: usize = 220;
 /// Buffers of larger matrices are given back after use.
 const KEPT: usize = 512;
 
-/// Buffers of one thread: millions of small graphs would spend as much time on allocation as on arithmetic.
+/// Buffers of one thread: millions of small graphs would spend as much time on allocation as on
+/// arithmetic.
 #[derive(Default)]
 struct Scratch {
     small: Reduction,

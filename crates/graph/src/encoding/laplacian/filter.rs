@@ -12,7 +12,8 @@ pub(super) struct Operator {
     pub(super) matrix: Sparse,
 }
 
-/// What the filter keeps small: eigenvalues in [`low`, `high`]. Those below `low` grow, the one at `scale` to size 1.
+/// The eigenvalues that the filter keeps small: those in [`low`, `high`]. Those below `low` grow,
+/// the one at `scale` to size 1.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interval {
     pub(super) low: f64,
@@ -81,10 +82,12 @@ impl Operator {
         add(squares.collect()).map(f64::sqrt)
     }
 
-    /// p(L) x in place, p being the Chebyshev polynomial of the interval; `other` is a second panel to work in.
+    /// p(L) x in place, p being the Chebyshev polynomial of the interval; `other` is a second panel
+    /// to work in.
     ///
-    /// The `locked` first vectors of the basis, with eigenvalues from `lowest` on, are removed before and, often enough,
-    /// in between: theirs grow fastest, and from mere rounding would outgrow everything else.
+    /// The first `locked` vectors of the basis have eigenvalues from `lowest` on. They grow
+    /// fastest: rounding errors along them would outgrow everything else. They are therefore
+    /// removed first, and again every few products.
     pub(super) fn filter(
         &self,
         (x, other): (&mut Rows, &mut Rows),
@@ -119,7 +122,8 @@ impl Operator {
         std::mem::swap(x, other);
     }
 
-    /// Ritz values of `steps` steps of eight independent Lanczos processes, ascending, one list per process.
+    /// Ritz values of `steps` steps of eight independent Lanczos processes, ascending, one list per
+    /// process.
     pub(super) fn probe(&self, x: &mut Rows, basis: &Basis, steps: usize) -> Option<Vec<Vec<f64>>> {
         let mut previous = Rows::zeros(x.len());
         let (mut alphas, mut betas): (Vec<Row>, Vec<Row>) = (Vec::new(), Vec::new());

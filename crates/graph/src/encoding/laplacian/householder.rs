@@ -1,12 +1,14 @@
 //! Tridiagonalisation of a small symmetric matrix that fits the second-level cache.
 //!
-//! A = Q T Qᵀ with Q = H_0 H_1 …, H_k = I − v_k v_kᵀ and |v_k|² = 2. The update of a step, A − v wᵀ − w vᵀ, and the product that the
-//! next step needs are one pass over the matrix. Both triangles are kept and columns are padded to whole lanes: twice the
-//! arithmetic of half the matrix, but without a single short or unaligned loop, which is worth more at these sizes.
+//! A = Q T Qᵀ with Q = H_0 H_1 …, H_k = I − v_k v_kᵀ and |v_k|² = 2. One pass over the matrix does
+//! the update of a step, `A − v wᵀ − w vᵀ`, and the product that the next step needs. Both
+//! triangles are kept and columns are padded to whole lanes. That doubles the arithmetic, but no
+//! loop is short or unaligned, which gains more at these sizes.
 
 use super::aligned::{Row, Rows, WIDTH};
 
-/// A matrix `[n, n]` by columns, each padded with zeros to whole lanes; after [`Reduction::reduce`] its columns are the v_k.
+/// A matrix `[n, n]` by columns, each padded with zeros to whole lanes; after [`Reduction::reduce`]
+/// its columns are the v_k.
 #[derive(Default)]
 pub(super) struct Reduction {
     n: usize,
@@ -21,7 +23,7 @@ pub(super) struct Reduction {
     vector: Rows,
 }
 
-/// What runs under one choice of instructions.
+/// A job that runs with one choice of instructions.
 enum Job<'a> {
     Reduce { diagonal: &'a mut Vec<f64>, beside: &'a mut Vec<f64> },
     Apply { vectors: &'a mut [f64] },
@@ -54,7 +56,8 @@ impl Reduction {
 
     /// Runs a job with the widest instructions of the CPU.
     ///
-    /// Worth its two unsafe lines: on graphs of a hundred nodes the whole encoding takes 60 % of its time with faer's reduction.
+    /// Worth its two unsafe lines: on graphs of a hundred nodes the whole encoding takes 60 % of
+    /// its time with faer's reduction.
     fn dispatch(&mut self, job: Job<'_>) {
         #[cfg(target_arch = "x86_64")]
         {
@@ -162,7 +165,8 @@ impl Reduction {
     }
 }
 
-/// Turns a column into the v that reflects its part from `start` on to a multiple of the unit vector there; returns the multiple.
+/// Turns a column into the v that reflects its part from `start` on to a multiple of the unit
+/// vector there; returns the multiple.
 #[inline(always)]
 fn make_reflection<const FUSED: bool>(column: &mut [Row], start: usize) -> f64 {
     let first = at(column, start);

@@ -1,9 +1,11 @@
 //! Eigenpairs of a large component with sparse products only: block Chebyshev–Davidson.
 //!
-//! A basis grows by eight vectors at a time: the polynomial filter of [`super::filter`] applied to the eight lowest Ritz
-//! vectors that have not converged. Rayleigh–Ritz on the basis, locking of converged pairs from the lowest on, restarts with the lowest
-//! Ritz vectors. It begins with more random vectors than pairs are wanted, so that repeated eigenvalues come out as
-//! often as they occur, and ends only after eight fresh random vectors have brought up nothing below the last pair.
+//! The basis grows by eight vectors at a time: the polynomial filter of [`super::filter`] applied
+//! to the eight lowest Ritz vectors that have not converged. Each round does Rayleigh–Ritz on the
+//! basis and locks converged pairs from the lowest on. Restarts keep the lowest Ritz vectors. The
+//! iteration begins with more random vectors than pairs are wanted, so that repeated eigenvalues
+//! come out as often as they occur. It ends after eight fresh random vectors have brought up
+//! nothing below the last pair.
 
 use faer::Mat;
 
@@ -31,10 +33,12 @@ const MAX_BLOCKS: usize = 1000;
 const PROBE_STEPS: usize = 20;
 /// Degree of the filter for the random vectors at the start, when little is known of the spectrum.
 const FIRST_DEGREE: usize = 20;
-/// How much, as a logarithm, one filter brings up the last wanted vector; measured on random graphs and grids.
+/// How much, as a logarithm, one filter brings up the last wanted vector; measured on random graphs
+/// and grids.
 const GAIN: f64 = 1.8;
 
-/// Components below this size are left to the dense solver: the basis would hold a good part of all vectors.
+/// Components below this size are left to the dense solver: the basis would hold a good part of all
+/// vectors.
 pub(super) fn smallest_component(pairs: usize) -> usize {
     capacity(pairs).saturating_mul(2)
 }
@@ -43,7 +47,8 @@ fn capacity(pairs: usize) -> usize {
     pairs.saturating_add(COMPLETION + GUARD + (GROWTH + 1) * WIDTH)
 }
 
-/// The `pairs` smallest pairs and those that complete the last one's group, as far as [`COMPLETION`] goes.
+/// The `pairs` smallest pairs and those that complete the last one's group, as far as
+/// [`COMPLETION`] goes.
 pub(super) fn solve(component: &Component<'_>, pairs: usize) -> Result<Pairs, GraphError> {
     let degrees = Degrees::of(component);
     let operator = Operator { matrix: Sparse::of(component, &degrees) };
@@ -78,7 +83,8 @@ struct Search<'a> {
     blocks: usize,
 }
 
-/// Ritz values of the columns that are not locked, ascending, and their vectors in terms of these columns.
+/// Ritz values of the columns that are not locked, ascending, and their vectors in terms of these
+/// columns.
 struct Ritz {
     values: Vec<f64>,
     vectors: Mat<f64>,
@@ -117,7 +123,8 @@ impl<'a> Search<'a> {
         self.randomise();
         let ritz = self.operator.probe(&mut self.x, &self.basis, PROBE_STEPS).ok_or_else(|| self.failure(f64::NAN))?;
         let largest = |at: fn(&[f64]) -> f64| ritz.iter().map(|values| at(values)).fold(f64::NEG_INFINITY, f64::max);
-        // The outermost Ritz value misses the end of the spectrum by about a third of its distance to the next.
+        // The outermost Ritz value misses the end of the spectrum by about a third of its distance
+        // to the next.
         let high = largest(|v| 1.5 * v[PROBE_STEPS - 1] - 0.5 * v[PROBE_STEPS - 2]);
         let low = largest(|v| v[1]);
         let lowest = -largest(|v| -v[0]);
@@ -174,7 +181,7 @@ impl<'a> Search<'a> {
                 if residual > CONVERGED || count == limit || !asked_for {
                     break;
                 }
-                // One that was missed until now: there may be more.
+                // An eigenvalue that was missed until now: there may be more.
                 verified &= value >= last - GROUP_TOLERANCE;
                 last = last.max(value);
                 fresh += 1;
@@ -202,7 +209,8 @@ impl<'a> Search<'a> {
                 self.randomise();
             }
             if front < WIDTH {
-                // All was locked at once, as on a graph with few distinct eigenvalues: they need no fine filter.
+                // All was locked at once, as on a graph with few distinct eigenvalues: they need no
+                // fine filter.
                 self.degree = FIRST_DEGREE;
             }
             self.expand();
@@ -221,7 +229,8 @@ impl<'a> Search<'a> {
         self.operator.residuals(&self.x, &self.y, &own)
     }
 
-    /// Chooses the next filter: to keep small is what lies a guard's distance above the wanted values.
+    /// Chooses the next filter: to keep small is what lies a guard's distance above the wanted
+    /// values.
     fn aim(&mut self, values: &[f64]) {
         let Some(&top) = values.last() else { return };
         let wanted = self.pairs.saturating_sub(self.locked.len()).clamp(1, values.len());
@@ -254,7 +263,8 @@ impl<'a> Search<'a> {
         self.projected = self.projected.as_ref().submatrix(values.len(), values.len(), left, left).to_owned();
     }
 
-    /// Rayleigh–Ritz on all locked vectors together, which removes what they still have of each other, and a last check.
+    /// Rayleigh–Ritz on all locked vectors together, which removes what they still have of each
+    /// other, and a last check.
     fn finish(mut self) -> Result<Pairs, GraphError> {
         let count = self.locked.len();
         self.basis.columns = count;

@@ -1,13 +1,14 @@
 //! The graph's matrix, cut into its connected components.
 //!
-//! An edge s → d adds ½ to A_sd and to A_ds, a self loop 1 to A_ss: that is (A + Aᵀ) / 2 for any edge list, and A itself where
-//! every edge is listed both ways.
+//! An edge s → d adds ½ to A_sd and to A_ds; a self loop adds 1 to A_ss. The result is (A + Aᵀ) / 2
+//! for any edge list, and A itself where every edge is listed both ways.
 
 use std::borrow::Cow;
 
 use crate::store::GraphRef;
 
-/// The connected components of a graph, in the order of their first nodes, with edges in local numbers.
+/// The connected components of a graph, in the order of their first nodes, with edges in local
+/// numbers.
 pub(super) struct Components<'a> {
     /// Nodes of component c, ascending: `nodes[node_offsets[c]..node_offsets[c + 1]]`.
     node_offsets: Vec<usize>,
@@ -30,7 +31,8 @@ impl<'a> Components<'a> {
     pub(super) fn of(graph: &GraphRef<'a>) -> Self {
         let n = graph.num_nodes();
         let root = roots(graph);
-        // Roots are the smallest nodes of their components, so this numbers components by first node.
+        // Roots are the smallest nodes of their components, so this numbers components by first
+        // node.
         let mut place = vec![(0u32, 0u32); n];
         let mut sizes: Vec<usize> = Vec::new();
         for i in 0..n {
@@ -120,7 +122,8 @@ fn offsets(counts: &[usize]) -> Vec<usize> {
 pub(super) struct Degrees {
     /// D^-1/2, `[nodes]`.
     pub(super) inverse_root: Vec<f64>,
-    /// The unit vector along D^1/2 · 1, which spans the null space where no degree had to be raised to 1.
+    /// The unit vector along D^1/2 · 1, which spans the null space where no degree had to be raised
+    /// to 1.
     pub(super) null: Option<Vec<f64>>,
 }
 
@@ -154,7 +157,8 @@ impl Sparse {
             ends.iter().for_each(|&i| counts[i as usize] += 1);
         }
         let starts = offsets(&counts);
-        // Sorting by column and then, stably, by row; the half entries are symmetric, so both sorts have the same offsets.
+        // Sorting by column and then, stably, by row; the half entries are symmetric, so both sorts
+        // have the same offsets.
         let mut by_column = vec![0u32; starts[n]];
         let mut next = starts.clone();
         let mut put = |list: &mut [u32], at: u32, value: u32| {

@@ -1,31 +1,38 @@
 //! Laplacian eigenvectors: the coordinates in which neighbours lie close together.
 //!
-//! L = I − D^-1/2 A D^-1/2 = U Λ Uᵀ (the paper's eq. 5); node i gets row i of the k eigenvectors that follow the first. A is the
-//! adjacency matrix made symmetric, (A + Aᵀ) / 2, and D holds its column sums, each at least 1. Everything is computed in f64.
+//! L = I − D^-1/2 A D^-1/2 = U Λ Uᵀ (the paper's eq. 5); node i gets row i of the k eigenvectors
+//! that follow the first. A is the adjacency matrix made symmetric, (A + Aᵀ) / 2, and D holds its
+//! column sums, each at least 1. Everything is computed in f64.
 //!
-//! An eigenvector is known up to its sign, and several of one eigenvalue only up to a rotation. What is stored is fixed by
-//! two rules, so that it does not depend on the solver:
+//! An eigenvector is known up to its sign, and several of one eigenvalue only up to a rotation.
+//! What is stored is fixed by two rules, so that it does not depend on the solver:
 //!
-//! * Eigenvalues that follow each other by at most [`Laplacian::GROUP_TOLERANCE`] form a group. Its basis comes from projecting the unit vectors
-//!   e_0, e_1, … on the group's whole eigenspace, in node order, and Gram–Schmidt. If only a part of the group is among the pairs
-//!   asked for, the first vectors of this basis are stored.
-//! * The first node, in index order, whose |value| is at least (1 − 1e-6) times the largest is positive.
+//! * Eigenvalues that follow each other by at most [`Laplacian::GROUP_TOLERANCE`] form a group. Its
+//!   basis comes from projecting the unit vectors e_0, e_1, … on the group's whole eigenspace, in
+//!   node order, and Gram–Schmidt. If only a part of the group is among the pairs asked for, the
+//!   first vectors of this basis are stored.
+//! * The first node, in index order, whose |value| is at least (1 − 1e-6) times the largest is
+//!   positive.
 //!
 //! | input | result |
 //! |---|---|
-//! | several components | eigenvalue 0 once per component, first in the spectrum; only one vector is dropped, the others are stored |
+//! | several components | eigenvalue 0 once per component; all vectors but the first are stored |
 //! | repeated eigenvalue | the basis above |
 //! | isolated node | its degree 0 counts as 1: eigenvalue 1 with the node's unit vector |
-//! | no edges | eigenvalue 1 for every node: e_0 is dropped, node i ≥ 1 has the value 1 in column i − 1 |
+//! | no edges | eigenvalue 1 for every node: node i ≥ 1 has the value 1 in column i − 1 |
 //! | one node | all k values are zero |
 //! | n ≤ k nodes | the last k − n + 1 columns are zero |
 //! | no node | no value |
 //! | self loop | adds 1 to A_ii and to the degree |
 //! | multi-edges | add up in A and in the degrees |
-//! | directed edge | half an edge each way; a degree below 1 counts as 1, and its component then has no eigenvalue 0 |
+//! | directed edge | half an edge each way |
 //!
-//! The components are solved one by one and their spectra merged, so that a null space of any size, D^1/2 · 1 per component, is exact.
-//! One [`Solver`] works densely, the other with sparse products only; see there for the limits.
+//! A degree below 1, as a directed edge may give, counts as 1. Its component then has no eigenvalue
+//! 0.
+//!
+//! The components are solved one by one and their spectra merged, so that a null space of any size,
+//! D^1/2 · 1 per component, is exact. [`Solver::Dense`] works on a dense matrix,
+//! [`Solver::Iterative`] with sparse products only.
 
 mod aligned;
 mod basis;
@@ -49,7 +56,8 @@ const GROUP_TOLERANCE: f64 = Laplacian::GROUP_TOLERANCE;
 /// From this many nodes on, the components of one graph are solved in parallel; below, graphs are.
 const PARALLEL_COMPONENTS: usize = 4096;
 
-/// How the eigenpairs of a component are found. All give the same pairs, as far as rounding permits.
+/// How the eigenpairs of a component are found. All give the same pairs, as far as rounding
+/// permits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Solver {
     /// Dense up to [`Laplacian::DENSE_LIMIT`] nodes, iterative beyond.
@@ -57,14 +65,15 @@ pub enum Solver {
     Auto,
     /// Tridiagonalisation: 8 n² bytes, 4/3 n³ operations, exact to rounding, always succeeds.
     Dense,
-    /// Chebyshev-filtered block Krylov method, memory O(edges + n k); components too small for it are solved densely.
+    /// Chebyshev-filtered block Krylov method, memory O(edges + n k); components too small for it
+    /// are solved densely.
     ///
-    /// Groups of equal eigenvalues are completed up to 32 vectors beyond those requested. A larger
-    /// one (a star with a hundred thousand leaves has eigenvalue 1 almost as often) is cut: the
-    /// vectors are then correct eigenvectors, but their basis is not the one that the dense solver
-    /// stores. The time grows with the square root of 1 / (distance of the wanted eigenvalues to
-    /// the next): seconds for a random graph or a grid of 100,000 nodes, a minute for a path of
-    /// that length.
+    /// Groups of equal eigenvalues are completed up to 32 vectors beyond those requested. Larger
+    /// groups are cut: a star with a hundred thousand leaves has eigenvalue 1 almost as often. The
+    /// vectors of a cut group are correct eigenvectors, but in another basis than that of the dense
+    /// solver. The time grows with the square root of 1 / (distance of the wanted eigenvalues to
+    /// the next). With 100,000 nodes, a random graph or a grid takes seconds, a path takes a
+    /// minute.
     Iterative,
 }
 
@@ -74,7 +83,8 @@ pub enum Solver {
 /// use graph_transformer_graph::{Graph, GraphParts, encoding::{Encoding, Laplacian}};
 ///
 /// // Two nodes and a bond: eigenvalues 0 and 2; the second vector is (1, −1) / √2.
-/// let pair = Graph::new(GraphParts { num_nodes: 2, src: &[0, 1], dst: &[1, 0], ..Default::default() })?;
+/// let parts = GraphParts { num_nodes: 2, src: &[0, 1], dst: &[1, 0], ..Default::default() };
+/// let pair = Graph::new(parts)?;
 /// let spectrum = Laplacian::new(3).spectrum(pair.view())?;
 /// assert!((spectrum.eigenvalues[1] - 2.0).abs() < 1e-12);
 ///
@@ -88,7 +98,7 @@ pub enum Solver {
 pub struct Laplacian {
     /// Number of eigenvectors per node, not counting the first.
     pub k: usize,
-    /// How they are found.
+    /// The solver that finds the eigenpairs.
     pub solver: Solver,
 }
 
@@ -112,13 +122,15 @@ impl Spectrum {
     }
 }
 
-/// Some of the smallest eigenpairs of one component, ascending: `[pairs]` and column-major `[nodes, pairs]`.
+/// Some of the smallest eigenpairs of one component, ascending: `[pairs]` and column-major
+/// `[nodes, pairs]`.
 struct Pairs {
     values: Vec<f64>,
     vectors: Vec<f64>,
 }
 
-/// A connected component has eigenvalue 0 once; its vector is known, so rounding in it would be a waste.
+/// A connected component has eigenvalue 0 once; its vector is known, so rounding in it would be a
+/// waste.
 fn use_exact_null_vector(found: &mut Pairs, null: &[f64]) {
     found.values[0] = 0.0;
     let (first, others) = found.vectors.split_at_mut(null.len());
@@ -130,13 +142,15 @@ fn use_exact_null_vector(found: &mut Pairs, null: &[f64]) {
 }
 
 impl Laplacian {
-    /// Neighbouring eigenvalues that differ by no more than this are taken for one repeated eigenvalue.
+    /// Neighbouring eigenvalues that differ by no more than this are taken for one repeated
+    /// eigenvalue.
     pub const GROUP_TOLERANCE: f64 = 1e-8;
 
     /// Largest component that [`Solver::Auto`] solves densely.
     ///
-    /// Measured with k = 16 on random graphs of degree 20, both solvers take a twentieth of a second at this size; at
-    /// 2,000 nodes the iterative one is seven times faster. The dense one knows every group of equal eigenvalues completely.
+    /// With k = 16 on random graphs of degree 20, both solvers take a twentieth of a second at this
+    /// size (measured). At 2,000 nodes the iterative solver is seven times faster. The dense solver
+    /// knows every group of equal eigenvalues completely.
     pub const DENSE_LIMIT: usize = 1000;
 
     /// `k` eigenvectors by the solver that fits the graph's size.

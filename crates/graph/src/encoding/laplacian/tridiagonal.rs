@@ -11,7 +11,8 @@ use std::ops::Range;
 const LANES: usize = 8;
 /// Halvings of [0, 2] before the iteration takes over; measured, a few more or less change little.
 const HALVINGS: usize = 16;
-/// Eigenvalues this close to each other need explicit orthogonalisation; beyond, rounding leaves them orthogonal to 1e-13.
+/// Eigenvalues this close to each other need explicit orthogonalisation; beyond, rounding leaves
+/// them orthogonal to 1e-13.
 const CLOSE: f64 = 0.02;
 /// Residual and loss of orthogonality up to which a result is good.
 const GOOD: f64 = 1e-12;
@@ -54,9 +55,11 @@ struct PivotRow {
 }
 
 impl Tridiagonal<'_> {
-    /// The pairs with numbers in `wanted`, ascending, and those that follow the last in steps of at most `tolerance`.
+    /// The pairs with numbers in `wanted`, ascending, and those that follow the last in steps of at
+    /// most `tolerance`.
     ///
-    /// `vectors` is column-major `[n, values]`. False if there are `limit` values or more, or if the result fails its check.
+    /// `vectors` is column-major `[n, values]`. False if there are `limit` values or more, or if
+    /// the result fails its check.
     pub(super) fn smallest(
         &self,
         wanted: Range<usize>,
@@ -144,7 +147,8 @@ impl Tridiagonal<'_> {
         below.map(|b| b as usize)
     }
 
-    /// Appends the eigenvector of a bracketed eigenvalue to `vectors` and returns the eigenvalue, or NaN where that fails.
+    /// Appends the eigenvector of a bracketed eigenvalue to `vectors` and returns the eigenvalue,
+    /// or NaN where that fails.
     fn pair(
         &self,
         number: usize,
@@ -157,7 +161,8 @@ impl Tridiagonal<'_> {
         let start = vectors.len();
         vectors.resize(start + n, 0.0);
         let (before, own) = vectors.split_at_mut(start);
-        // The same start for the same number: a graph's result does not depend on what was solved before it.
+        // The same start for the same number: a graph's result does not depend on what was solved
+        // before it.
         let mut seed = number as u64;
         own.fill_with(|| random(&mut seed));
         let close = values.partition_point(|&v| v < bracket.low - CLOSE);
@@ -179,10 +184,11 @@ impl Tridiagonal<'_> {
         if self.residual(value, own) < GOOD { value } else { f64::NAN }
     }
 
-    /// Rayleigh quotient iteration for the only eigenvalue of a bracket; `None` if it leaves the bracket or takes too long.
+    /// Rayleigh quotient iteration for the only eigenvalue of a bracket; `None` if it leaves the
+    /// bracket or takes too long.
     ///
-    /// An eigenvalue lies within a residual of the quotient, so ending inside the bracket with the residual at
-    /// rounding level means that it is the bracket's.
+    /// An eigenvalue lies within a residual of the quotient, so ending inside the bracket with the
+    /// residual at rounding level means that it is the bracket's.
     fn by_quotient(&self, bracket: Bracket, close: &[f64], own: &mut [f64], rows: &mut Vec<PivotRow>) -> Option<f64> {
         self.factor(0.5 * (bracket.low + bracket.high), rows);
         // Twice with the same factors: the first quotient of a random vector would be worthless.
@@ -281,7 +287,8 @@ fn solve(rows: &[PivotRow], x: &mut [f64]) {
     }
 }
 
-/// A step of inverse iteration, in the complement of some orthonormal vectors `close`, `[vectors, n]`.
+/// A step of inverse iteration, in the complement of some orthonormal vectors `close`,
+/// `[vectors, n]`.
 fn improve(rows: &[PivotRow], close: &[f64], x: &mut [f64]) {
     solve(rows, x);
     for done in close.chunks_exact(x.len()) {

@@ -1,4 +1,4 @@
-//! Backward, in two passes over the same edges.
+//! Backward pass of attention, in two passes over the same edges.
 
 use super::{CHANNEL, Edges, Form, KEPT, PLAIN, SCALAR, registers, with_shape};
 use crate::cpu::Isa;
@@ -10,15 +10,15 @@ use crate::real::Real;
 pub(crate) struct Incoming<'a, T> {
     pub(crate) form: Form,
     pub(crate) edges: Edges<'a>,
-    /// Shared.
+    /// Queries, keys and values; shared.
     pub(crate) qkv: &'a [T],
-    /// Own, with edge features.
+    /// Projected features of the own edges, where edges have features.
     pub(crate) proj: &'a [T],
-    /// Own.
+    /// Weights of the own edges.
     pub(crate) weight: &'a [T],
-    /// Own.
+    /// Inverse divisors of the own nodes.
     pub(crate) inverse: &'a [T],
-    /// Own: what the forward pass gave, divided by `keep`.
+    /// Output of the forward pass for the own nodes, divided by `keep`.
     pub(crate) out: &'a [T],
     /// Share that dropout kept of `out`; 1 without.
     pub(crate) keep: T,
@@ -28,9 +28,9 @@ pub(crate) struct Incoming<'a, T> {
     pub(crate) dscore: Option<&'a [T]>,
     /// Gradient of the logits, or, for scalar gates, of the scalar products; own.
     pub(crate) dlogit: &'a mut [T],
-    /// dq is written; own.
+    /// Gradients of queries, keys and values of the own nodes, of which dq is written.
     pub(crate) dqkv: &'a mut [T],
-    /// Gradient of `proj`; own.
+    /// Gradient of `proj`, for the own edges.
     pub(crate) dproj: &'a mut [T],
 }
 
@@ -106,7 +106,8 @@ impl<T: Real> Incoming<'_, T> {
                 // A negative weight marks the clamp, where no gradient passes.
                 let mut dlogit = S::where_positive(stored, S::mul(S::sub(S::fold::<HEADS>(t), minus_dz), stored));
                 if GATE == SCALAR {
-                    // s = a·p: dp = ds·a and da = Σ ds·p, which takes the logit's place from here on.
+                    // s = a·p: dp = ds·a and da = Σ ds·p, which takes the logit's place from here
+                    // on.
                     let mut t = S::zero();
                     for at in registers.clone() {
                         t = S::fma(S::mul(S::load(q.add(at)), scale), S::load(source.add(d + at)), t);
@@ -160,19 +161,19 @@ unsafe fn score_gradient<S: Simd>(dscore: Option<&[S::T]>, dlogit: S::V, at: usi
 pub(crate) struct Outgoing<'a, T> {
     pub(crate) form: Form,
     pub(crate) edges: Edges<'a>,
-    /// Shared.
+    /// Queries, keys and values; shared.
     pub(crate) qkv: &'a [T],
-    /// Shared, with edge features.
+    /// Projected edge features, where edges have features; shared.
     pub(crate) proj: &'a [T],
-    /// Shared.
+    /// Weights of the edges; shared.
     pub(crate) weight: &'a [T],
-    /// Shared: as the first pass left it.
+    /// Gradient of the output as the first pass left it; shared.
     pub(crate) dout: &'a [T],
-    /// Shared.
+    /// Gradient of the scores, where the edge stream reads them; shared.
     pub(crate) dscore: Option<&'a [T]>,
-    /// Shared: as the first pass left it.
+    /// Gradient of the logits as the first pass left it; shared.
     pub(crate) dlogit: &'a [T],
-    /// dk and dv are written; own.
+    /// Gradients of queries, keys and values of the own nodes, of which dk and dv are written.
     pub(crate) dqkv: &'a mut [T],
 }
 

@@ -1,4 +1,5 @@
-//! Forward: logits of a node's in-edges, their weights, the weighted sum of values.
+//! Forward pass of attention: logits of a node's in-edges, their weights, the weighted sum of
+//! values.
 
 use super::{CHANNEL, Edges, Form, PLAIN, SCALAR, registers, with_shape};
 use crate::cpu::Isa;
@@ -6,21 +7,21 @@ use crate::cpu::simd::{Kernel, LANES, Simd};
 use crate::network::{Clamp, Gate};
 use crate::real::Real;
 
-/// What a forward pass reads and writes.
+/// Inputs and outputs of a forward pass.
 pub(crate) struct Forward<'a, T> {
     pub(crate) form: Form,
     pub(crate) edges: Edges<'a>,
-    /// Shared.
+    /// Queries, keys and values; shared.
     pub(crate) qkv: &'a [T],
     /// Edge features after their projection, where there are any; own.
     pub(crate) proj: &'a [T],
     /// Per-channel scores, for the edge stream, where there are edge features; own.
     pub(crate) score: &'a mut [T],
-    /// Own.
+    /// Weights of the own edges.
     pub(crate) weight: &'a mut [T],
-    /// Own.
+    /// Inverse divisors of the own nodes.
     pub(crate) inverse: &'a mut [T],
-    /// Own.
+    /// Attended values of the own nodes.
     pub(crate) out: &'a mut [T],
 }
 
@@ -47,7 +48,8 @@ impl<T: Real> Kernel<T> for Forward<'_, T> {
 impl<T: Real> Forward<'_, T> {
     #[inline(always)]
     fn nodes<S: Simd<T = T>, const HEADS: usize, const NV: usize, const GATE: u8>(&mut self) {
-        // More heads than a register holds are taken sixteen at a time: every `groups`-th register belongs together.
+        // More heads than a register holds are taken sixteen at a time: every `groups`-th register
+        // belongs together.
         let groups = self.form.channels.padded_heads().div_ceil(LANES);
         for node in 0..self.edges.nodes() {
             for group in 0..groups {
@@ -87,7 +89,8 @@ impl<T: Real> Forward<'_, T> {
             }
             let into = *in_offsets.get_unchecked(node) as usize..*in_offsets.get_unchecked(node + 1) as usize;
             let source = |edge: usize| qkv.add((*in_src.get_unchecked(edge) as usize - first_node) * 3 * d);
-            // Logits of all edges first: their exponentials then fill whole registers, and no edge waits for another's.
+            // Logits of all edges first: their exponentials then fill whole registers, and no edge
+            // waits for another's.
             for edge in into.clone() {
                 let k = source(edge).add(d);
                 let edge = edge - own_edge;
@@ -143,7 +146,7 @@ impl<T: Real> Forward<'_, T> {
         }
     }
 
-    /// The same for any width: sums are kept in the output row.
+    /// One node of any width: sums are kept in the output row, not in registers.
     #[inline(always)]
     unsafe fn node_in_memory<S: Simd<T = T>, const HEADS: usize, const GATE: u8>(
         &mut self,

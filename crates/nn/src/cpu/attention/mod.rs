@@ -1,22 +1,26 @@
-//! Attention over the edges of a graph, without and with edge features (the paper's eq. 4–5 and 9–12).
+//! Attention over the edges of a graph, without and with edge features (the paper's eq. 4–5 and
+//! 9–12).
 //!
 //! For every edge j → i and every head, with q, k, v of width d_k per head and p = E·e_ij:
 //!
-//! * without edge features: logit = Σ_c q_i·k_j / √d_k;
-//! * with, channel by channel as published: s_c = q_i·k_j / √d_k · p_c, logit = Σ_c s_c, and s
-//!   itself enters the edge stream;
-//! * with, by the scalar product as in eq. 12: a = Σ_c q_i·k_j / √d_k, s_c = a·p_c, logit = Σ_c s_c. (Eq. 11 needs one number per head; the sum over channels is
-//!   how the published code gets one.)
+//! * without edge features: `logit = Σ_c q_i·k_j / √d_k`;
+//! * with edge features, channel by channel as published: `s_c = q_i·k_j / √d_k · p_c`,
+//!   `logit = Σ_c s_c`, and s itself enters the edge stream;
+//! * with edge features, by the scalar product as in eq. 12: `a = Σ_c q_i·k_j / √d_k`,
+//!   `s_c = a·p_c`, `logit = Σ_c s_c`. Eq. 11 needs one number per head; like the published code,
+//!   the engine sums over channels.
 //!
-//! w = exp(clamp(logit)), z_i = Σ_j w_ij, out_i = Σ_j w_ij·v_j / z_i. With edge features the divisor is z + 1e-6. A node without
-//! in-edges gives 0. The clamp is −5..5, or, where exponentials are clamped, at most ln 5. The gradient is 0 where it holds.
+//! w = exp(clamp(logit)), z_i = Σ_j w_ij, out_i = Σ_j w_ij·v_j / z_i. With edge features the
+//! divisor is z + 1e-6. A node without in-edges gives 0. The clamp is −5..5, or, where exponentials
+//! are clamped, at most ln 5. The gradient is 0 where it holds.
 //!
-//! Shapes: `qkv` `[nodes, 3·d]`; `proj`, `score` `[edges, d]` (edges in in-order); `weight`, `dlogit` `[edges, heads]`;
-//! `inverse` `[nodes, heads]`; `out` `[nodes, d]`. `weight` is stored negative where the clamp held.
+//! Shapes: `qkv` `[nodes, 3·d]`; `proj`, `score` `[edges, d]` (edges in in-order); `weight`,
+//! `dlogit` `[edges, heads]`; `inverse` `[nodes, heads]`; `out` `[nodes, d]`. `weight` is stored
+//! negative where the clamp held.
 //!
 //! Backward runs in two passes: over the edges into each node (dq, the logits' gradients, dproj),
-//! then over the edges out of each node (dk, dv). Both only gather, so no two threads write to the
-//! same row; a large graph is cut into ranges of nodes with a barrier between the passes.
+//! then over the edges out of each node (dk, dv). Both passes only gather, so no two threads write
+//! to the same row. A large graph is cut into ranges of nodes with a barrier between the passes.
 
 mod backward;
 mod forward;
@@ -31,7 +35,7 @@ use crate::channels::Channels;
 use crate::network::{Clamp, Gate, Network};
 use crate::real::Real;
 
-/// What attention computes.
+/// The variant of attention that a network computes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
     pub(crate) channels: Channels,
@@ -60,19 +64,20 @@ impl Form {
 
 /// The edges of some consecutive nodes, the *own* ones.
 ///
-/// Node and edge numbers are absolute. Arrays that are read at an edge's other end are *shared*: they begin at `first_node` and `first_edge`, and hold
-/// every end. Arrays of own rows begin with the first own node, or the first edge into it.
+/// Node and edge numbers are absolute. Arrays that are read at an edge's other end are *shared*:
+/// they begin at `first_node` and `first_edge`, and hold every end. Arrays of own rows begin with
+/// the first own node, or the first edge into it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Edges<'a> {
     /// `[own nodes + 1]`
     pub(crate) in_offsets: &'a [u32],
-    /// Of the whole batch.
+    /// Source of each edge into a node, in in-order, of the whole batch.
     pub(crate) in_src: &'a [u32],
     /// `[own nodes + 1]`
     pub(crate) out_offsets: &'a [u32],
-    /// Of the whole batch.
+    /// Target of each edge out of a node, of the whole batch.
     pub(crate) out_dst: &'a [u32],
-    /// Of the whole batch.
+    /// In-order position of each edge out of a node, of the whole batch.
     pub(crate) out_to_in: &'a [u32],
     /// The first own node.
     pub(crate) own_node: usize,
@@ -91,7 +96,8 @@ impl Edges<'_> {
         (self.in_offsets[self.nodes()] - self.in_offsets[0]) as usize
     }
 
-    /// Checks every index that the kernels will follow. It is done once per batch; the kernels rely on it.
+    /// Checks every index that the kernels will follow. It is done once per batch; the kernels rely
+    /// on it.
     pub(crate) fn check(&self) {
         let n = self.nodes();
         assert_eq!(self.out_offsets.len(), n + 1);
@@ -116,7 +122,8 @@ const CHANNEL: u8 = 1;
 /// [`Gate::Scalar`].
 const SCALAR: u8 = 2;
 
-/// Calls a method with the kind of gate, the number of heads per register, and of registers per row, as constants where they are usual.
+/// Calls a method with the kind of gate, the number of heads per register, and of registers per
+/// row, as constants where they are usual.
 macro_rules! with_shape {
     ($form:expr, $this:ident . $method:ident :: <$s:ident>()) => {{
         let channels = $form.channels;

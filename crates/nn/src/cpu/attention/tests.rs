@@ -1,4 +1,5 @@
-//! The kernels against the module's formulas, written out in double precision, and against differences of them.
+//! The kernels against the module's formulas, written out in double precision, and against
+//! differences of them.
 
 use super::*;
 use crate::cpu::Isa;
@@ -14,7 +15,8 @@ fn forms((width, heads): (usize, usize)) -> impl Iterator<Item = Form> {
     GATES.into_iter().flat_map(move |gate| CLAMPS.map(|clamp| Form { channels, gate, clamp }))
 }
 
-/// A graph among others: numbers begin at `FIRST_NODE` and `FIRST_EDGE`, and what lies before must not be read.
+/// A graph among others: numbers begin at `FIRST_NODE` and `FIRST_EDGE`, and what lies before must
+/// not be read.
 struct Graph {
     nodes: usize,
     /// Source and target in in-order, counted from 0.
@@ -54,7 +56,8 @@ impl Graph {
         }
     }
 
-    /// Nodes without in-edges (0), without out-edges (6), without both (5); loops, repeated edges, and one node with many edges.
+    /// Nodes without in-edges (0), without out-edges (6), without both (5); loops, repeated edges,
+    /// and one node with many edges.
     fn odd() -> Self {
         let mut edges = vec![(0, 1), (1, 1), (0, 2), (0, 2), (2, 3), (3, 2), (4, 4), (4, 4), (1, 6), (3, 6), (7, 6)];
         edges.extend((0..19).map(|i| ([0, 1, 2, 3, 4, 7, 8][i % 7], 7)));
@@ -159,7 +162,7 @@ fn reference(form: &Form, graph: &Graph, qkv: &[f64], proj: &[f64]) -> Attention
     found
 }
 
-/// What all kernels give, one range of nodes after the other.
+/// Results of all kernels, one range of nodes after the other.
 struct Found<T> {
     score: Vec<T>,
     weight: Vec<T>,
@@ -282,7 +285,8 @@ fn nodes_without_in_edges_attend_to_nothing() {
         let found = run::<f64>(Isa::Portable, &form, &graph, &data, &[0, 3]);
         let (d, _) = form.sizes();
         assert!(found.out[..d].iter().chain(&found.out[2 * d..]).all(|&v| v == 0.0));
-        // A single in-edge has all the weight; the guard of the layer with edge features takes a little of it.
+        // A single in-edge has all the weight; the guard of the layer with edge features takes a
+        // little of it.
         if form.gate.is_none() {
             assert_close(&found.out[d..2 * d], &data.qkv[2 * d..3 * d], 1e-12);
         }
@@ -296,7 +300,8 @@ fn scalar(form: &Form, graph: &Graph, data: &Data) -> f64 {
     dot(&data.dout, &found.out) + data.dscore.as_ref().map_or(0.0, |dscore| dot(dscore, &found.score))
 }
 
-/// The double-precision kernels against differences of the reference, at places all over the arrays.
+/// The double-precision kernels against differences of the reference, at places all over the
+/// arrays.
 #[test]
 fn backward_fits_the_differences_of_the_formulas() {
     const STEP: f64 = 1e-6;

@@ -1,4 +1,5 @@
-//! What follows the only normalisation of a layer: h ← h + act(y), with ReLU or ELU (x for x > 0, else e^x − 1).
+//! The activation after the only normalisation of a layer: h ← h + act(y), with ReLU or ELU (x for
+//! x > 0, else e^x − 1).
 
 use crate::cpu::Isa;
 use crate::cpu::simd::{Kernel, LANES, Simd};
@@ -12,7 +13,8 @@ pub(crate) enum Activation {
 }
 
 impl Activation {
-    /// As published: additive attention has the smooth one.
+    /// The published activation of a kind of layers: ELU for additive attention, ReLU for the
+    /// others.
     pub(crate) fn of(kind: LayerKind) -> Self {
         if kind == LayerKind::AdditiveAttention { Activation::Elu } else { Activation::Relu }
     }

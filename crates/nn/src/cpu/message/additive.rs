@@ -1,13 +1,24 @@
-//! Additive attention. For every edge j → i and every head, with z of width d_k per head and vectors a, b:
+//! Additive attention. For every edge j → i and every head, with z of width d_k per head and
+//! vectors a, b:
 //!
-//! l_j = a·z_j, r_i = b·z_i, t = l_j + r_i, s = t for t > 0, else t/5; w_ij = e^(s − m_i)/Σ_j e^(s − m_i) with m_i the largest s; x_i = Σ_j w_ij·z_j. A node without in-edges
-//! gives 0.
+//! * `l_j = a·z_j`, `r_i = b·z_i`, `t = l_j + r_i`, and s = t for t > 0, else t/5
+//! * `w_ij = e^(s − m_i)/Σ_j e^(s − m_i)` with m_i the largest s
+//! * `x_i = Σ_j w_ij·z_j`
 //!
-//! Shapes: `z`, `x`, `dx`, `dz` `[nodes, d]`; a row of `logits` is l and r, a row of `softmax` m and 1/Σ, each one number per head, repeated to whole registers (*lanes*);
-//! `dt` `[edges, lanes]`. `heads` are those of the layer, which may be fewer than those of the channels' order: a single head takes all of them.
+//! A node without in-edges gives 0.
 //!
-//! Backward, with δ_i = Σ_c dx_i·x_i: dw = dx_i·z_j, dt = w·(dw − δ_i)·s'(t) over the edges into each node ([`Taken`]); then dl_j = Σ_i dt, dr_j = Σ_i dt (edges into j),
-//! dz_j = Σ_i w·dx_i + a·dl_j + b·dr_j, da = Σ_j dl_j·z_j, db = Σ_j dr_j·z_j over those out of it ([`Returned`]). Weights are computed again.
+//! Shapes: `z`, `x`, `dx`, `dz` `[nodes, d]`; `logits`, `softmax` `[nodes, 2 lanes]`; `dt`
+//! `[edges, lanes]`. A row of `logits` is l and r, a row of `softmax` m and 1/Σ. Each is one number
+//! per head, repeated to whole registers (*lanes*). `heads` is the number of heads of the layer. It
+//! may be smaller than that of the channel order: a single head takes all channels.
+//!
+//! Backward, with `δ_i = Σ_c dx_i·x_i`:
+//!
+//! * [`Taken`], over the edges into each node: `dw = dx_i·z_j`, `dt = w·(dw − δ_i)·s'(t)`
+//! * [`Returned`], over the edges out of each node: `dl_j = Σ_i dt`, `dr_j = Σ_i dt` (edges into
+//!   j), `dz_j = Σ_i w·dx_i + a·dl_j + b·dr_j`, `da = Σ_j dl_j·z_j`, `db = Σ_j dr_j·z_j`
+//!
+//! The backward pass recomputes the weights.
 
 use std::ops::Range;
 
@@ -157,9 +168,9 @@ pub(crate) struct Attend<'a, T> {
     pub(crate) width: usize,
     pub(crate) z: &'a [T],
     pub(crate) logits: &'a [T],
-    /// Own.
+    /// Largest logits and inverse divisors of the own nodes.
     pub(crate) softmax: &'a mut [T],
-    /// Own.
+    /// Outputs of the own nodes.
     pub(crate) x: &'a mut [T],
 }
 
@@ -219,11 +230,11 @@ pub(crate) struct Taken<'a, T> {
     pub(crate) z: &'a [T],
     pub(crate) logits: &'a [T],
     pub(crate) softmax: &'a [T],
-    /// Own.
+    /// Outputs of the own nodes.
     pub(crate) x: &'a [T],
-    /// Own.
+    /// Gradients of the own nodes' outputs.
     pub(crate) dx: &'a [T],
-    /// Own.
+    /// Gradients of t, for the own edges.
     pub(crate) dt: &'a mut [T],
 }
 
@@ -276,9 +287,9 @@ pub(crate) struct Returned<'a, T> {
     pub(crate) vectors: [&'a [T]; 2],
     pub(crate) dx: &'a [T],
     pub(crate) dt: &'a [T],
-    /// Own.
+    /// Gradients of z, for the own nodes.
     pub(crate) dz: &'a mut [T],
-    /// Added to.
+    /// Gradients of both vectors, which the pass adds to.
     pub(crate) dvectors: [&'a mut [T]; 2],
 }
 

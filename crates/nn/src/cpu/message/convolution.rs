@@ -1,5 +1,10 @@
-//! Sums of a graph convolution: m_i = Σ_j h_j/√(deg⁻_i·deg⁺_j) over the edges j → i, or, where neighbours are averaged, Σ_j h_j/deg⁻_i; degrees (in and out) are taken
-//! as at least 1, and no self loops are added. Backward is the same sum over the edges the other way: dh_j = Σ_i dm_i/√(deg⁻_i·deg⁺_j), or Σ_i dm_i/deg⁻_i.
+//! Sums of a graph convolution, over the edges j → i:
+//!
+//! * forward: `m_i = Σ_j h_j/√(deg⁻_i·deg⁺_j)`, or `m_i = Σ_j h_j/deg⁻_i` where neighbours are
+//!   averaged
+//! * backward: `dh_j = Σ_i dm_i/√(deg⁻_i·deg⁺_j)`, or `dh_j = Σ_i dm_i/deg⁻_i`
+//!
+//! In- and out-degrees count as at least 1. No self loops are added.
 //!
 //! `from` `[all nodes, d]`, `to` `[own nodes, d]`. A node without edges gets 0.
 
@@ -13,16 +18,16 @@ use crate::real::Real;
 /// Which edges a node sums over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
-    /// Those into it.
+    /// The edges into the node.
     Forward,
-    /// Those out of it.
+    /// The edges out of the node.
     Backward,
 }
 
 pub(crate) struct Gather<'a, T> {
     pub(crate) topology: &'a Topology,
     pub(crate) direction: Direction,
-    /// Whether an edge's share is one of its target's edges, not of both ends'.
+    /// Whether an edge's share depends on the degree of its target alone, not of both ends.
     pub(crate) mean: bool,
     pub(crate) nodes: Range<usize>,
     pub(crate) width: usize,

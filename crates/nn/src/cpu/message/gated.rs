@@ -1,11 +1,16 @@
 //! Gated messages. For every edge j → i, with gates g_ij = c_ij + D_j + E_i:
 //!
-//! x_i = A_i + Σ_j σ(g_ij)⊙B_j / (Σ_j σ(g_ij) + 1e-6), channel by channel. A node without in-edges gives A_i.
+//! x_i = A_i + Σ_j σ(g_ij)⊙B_j / (Σ_j σ(g_ij) + 1e-6), channel by channel. A node without in-edges
+//! gives A_i.
 //!
-//! Shapes: `terms`, `dterms` `[nodes, 4d]`, a row being A, B, D, E; `gates`, `dgates` `[edges, d]`; `inverse`, the divisor inverted, `x` and `dx` `[nodes, d]`.
+//! Shapes: `terms`, `dterms` `[nodes, 4d]`, a row being A, B, D, E; `gates`, `dgates` `[edges, d]`;
+//! `inverse`, the divisor inverted, `x` and `dx` `[nodes, d]`.
 //!
-//! Backward, with the mean r_i = x_i − A_i: dg_ij += dx_i/Σ·(B_j − r_i)·σ(1 − σ), dA_i = dx_i, dE_i = Σ_j dg_ij over the edges into each node ([`GateBack`]); then
-//! dB_j = Σ_i σ·dx_i/Σ and dD_j = Σ_i dg_ij over those out of it ([`MessageBack`]).
+//! Backward, with the mean `r_i = x_i − A_i`:
+//!
+//! * [`GateBack`], over the edges into each node: `dg_ij += dx_i/Σ·(B_j − r_i)·σ(1 − σ)`,
+//!   `dA_i = dx_i`, `dE_i = Σ_j dg_ij`
+//! * [`MessageBack`], over the edges out of each node: `dB_j = Σ_i σ·dx_i/Σ`, `dD_j = Σ_i dg_ij`
 
 use std::ops::Range;
 
@@ -32,11 +37,11 @@ pub(crate) struct Gate<'a, T> {
     pub(crate) nodes: Range<usize>,
     pub(crate) width: usize,
     pub(crate) terms: &'a [T],
-    /// c before, g after; own.
+    /// c before, g after, of the own edges.
     pub(crate) gates: &'a mut [T],
-    /// Own.
+    /// Inverse divisors of the own nodes.
     pub(crate) inverse: &'a mut [T],
-    /// Own.
+    /// Outputs of the own nodes.
     pub(crate) x: &'a mut [T],
 }
 
@@ -82,15 +87,16 @@ pub(crate) struct GateBack<'a, T> {
     pub(crate) width: usize,
     pub(crate) terms: &'a [T],
     pub(crate) gates: &'a [T],
-    /// Own.
+    /// Inverse divisors of the own nodes.
     pub(crate) inverse: &'a [T],
-    /// Own.
+    /// Outputs of the own nodes.
     pub(crate) x: &'a [T],
-    /// Own.
+    /// Gradients of the own nodes' outputs.
     pub(crate) dx: &'a [T],
-    /// What the edge stream passes back before, all of it after; own.
+    /// Gradients of the gates, for own edges. Before the pass they hold the share of the edge
+    /// stream, after the pass the whole gradient.
     pub(crate) dgates: &'a mut [T],
-    /// A and E are written; own.
+    /// Gradients of the own nodes' terms, of which A and E are written.
     pub(crate) dterms: &'a mut [T],
 }
 
@@ -138,7 +144,7 @@ pub(crate) struct MessageBack<'a, T> {
     pub(crate) inverse: &'a [T],
     pub(crate) dx: &'a [T],
     pub(crate) dgates: &'a [T],
-    /// B and D are written; own.
+    /// Gradients of the own nodes' terms, of which B and D are written.
     pub(crate) dterms: &'a mut [T],
 }
 

@@ -1,7 +1,8 @@
-//! What passes along edges in layers of another kind than attention: one operation per file, forward and backward.
+//! Messages along edges in layers of other kinds than attention: one operation per file, forward
+//! and backward.
 //!
 //! Every operation works on some consecutive nodes, the *own* ones, and their edges. Arrays that
-//! are read at an edge's other end hold the whole batch; those that are written begin with the
+//! are read at an edge's other end hold the whole batch. Arrays that are written begin with the
 //! first own node, or the first edge into it. All passes only gather, so no two threads write to
 //! the same row.
 

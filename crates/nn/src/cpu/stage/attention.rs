@@ -1,8 +1,9 @@
-//! Queries, keys, values; attention; output projection; the first normalisation's input and moments.
+//! Queries, keys, values; attention; output projection; the first normalisation's input and
+//! moments.
 //!
-//! In a plan of whole graphs a block goes through all of it at once. In an open plan every block's
-//! keys and values must be there before any block attends, and likewise in the backward pass, so
-//! the stage runs in two passes over all blocks.
+//! In a plan of whole graphs a block goes through the whole stage at once. In an open plan the keys
+//! and values of every block must be complete before any block attends. The stage then runs in two
+//! passes over all blocks, forward and backward.
 
 use std::ops::Range;
 
@@ -21,12 +22,12 @@ use crate::network::Norm;
 use crate::real::Real;
 
 divisible! {
-    /// What the first pass writes.
+    /// Outputs of the first pass.
     Projected { nodes: [qkv], edges: [] }
 }
 
 divisible! {
-    /// What the second pass writes.
+    /// Outputs of the second pass.
     Attended { nodes: [inverse, attended, middle], edges: [weight, proj, score, middle_e] }
 }
 
@@ -97,7 +98,8 @@ impl<T: Real> Stage<'_, T> {
         self.engine.layer_input(self.layer, Stream::Node, x, &mut y[..x.len()]);
     }
 
-    /// A block's input and its queries, keys and values; `next` is what is projected after it.
+    /// Computes a block's input and its queries, keys and values. `next` is the block that is
+    /// projected after it.
     pub(crate) fn project(&self, [x, next]: [&[T]; 2], y: &mut [T], qkv: &mut [T]) {
         let (engine, d) = (self.engine, self.width());
         let n = x.len() / d;
@@ -107,7 +109,8 @@ impl<T: Real> Stage<'_, T> {
         product(engine.isa, Tile::new(y, n, d), weight, TileMut::new(qkv, n, 3 * d), epilogue);
     }
 
-    /// Everything after; the block's input is still in `scratch`. `xe` are its edges, `next` those of the block after it.
+    /// Computes the rest of the stage for a block. The input of the block is still in `scratch`,
+    /// its edges are `xe`, and the edges of the next block are `next`.
     pub(crate) fn attend(
         &self,
         block: &Span,
@@ -174,7 +177,7 @@ divisible! {
 }
 
 divisible! {
-    /// What the second pass of an open plan still writes.
+    /// Outputs of the second pass of an open plan.
     Finishing { nodes: [node, dqkv], edges: [] }
 }
 
@@ -245,7 +248,7 @@ impl<'a, T: Real> Passing<'a, T> {
         }
     }
 
-    /// As many rows as a block has.
+    /// The first rows of the arrays, as many as a block has.
     fn first_rows(self, block: &Span, engine: &Engine<T>) -> Passing<'a, T> {
         let (d, h) = (engine.network.channels.padded_width(), engine.network.channels.padded_heads());
         let (n, e) = (block.nodes.len(), block.edges.len());
@@ -259,7 +262,7 @@ impl<'a, T: Real> Passing<'a, T> {
     }
 }
 
-/// What the second pass reads at the other end of an edge.
+/// Arrays that the second pass reads at the other end of an edge.
 struct Shared<'a, T> {
     dout: &'a [T],
     dlogit: &'a [T],
@@ -282,7 +285,7 @@ impl<T: Real> Backward<'_, T> {
         self.engine.network.norm == Norm::Batch && self.layer > 0
     }
 
-    /// Zeroes what a part adds to.
+    /// Zeroes the sums and gradients that a part adds to.
     fn reset(&self, state: &mut PartState<T>) {
         let Self { engine, layer, half } = self;
         let regions = &engine.layout.layers[*layer];
@@ -412,14 +415,16 @@ impl<T: Real> Backward<'_, T> {
         }
     }
 
-    /// What a block reads at the other end of its edges: its own rows where it consists of whole graphs, else all.
+    /// The rows that a block reads at the other end of its edges: its own rows where it consists of
+    /// whole graphs, else all rows.
     fn shared_rows<'b>(&self, array: &'b [T], rows: &Range<usize>, width: usize) -> &'b [T] {
         if self.engine.work.plan.open { array } else { &array[wide(rows, width)] }
     }
 }
 
 impl<T: Real> HalfBack<'_, T> {
-    /// Gradient of the first normalisation's output to that of the attended values; `dx` keeps what the residual passes on.
+    /// From the gradient of the first normalisation's output to that of the attended values. `dx`
+    /// keeps the gradient that the residual passes on.
     #[allow(clippy::too_many_arguments, reason = "one gradient in, two out, and where they belong")]
     fn output(
         &self,

@@ -1,4 +1,5 @@
-//! First normalisation, feed-forward, the second normalisation's input and moments: out = y + W₂·ReLU(W₁·y + b₁) + b₂ with y = norm(x) (the paper's eq. 7–8).
+//! First normalisation, feed-forward, the second normalisation's input and moments: out = y +
+//! W₂·ReLU(W₁·y + b₁) + b₂ with y = norm(x) (the paper's eq. 7–8).
 
 use std::ops::Range;
 
@@ -15,7 +16,7 @@ use crate::network::Norm;
 use crate::real::Real;
 
 divisible! {
-    /// What the stage writes.
+    /// Outputs of the stage.
     Out { nodes: [hidden, out], edges: [hidden_e, out_e] }
 }
 
@@ -84,7 +85,8 @@ impl<T: Real> Engine<T> {
 }
 
 impl<T: Real> HalfForward<'_, T> {
-    /// For a block's rows `x`, of which the first has the number `first`; `next` is what comes after it.
+    /// Runs the half layer over the rows `x` of a block, the first of which has the number `first`.
+    /// `next` holds the rows of the block after it.
     pub(crate) fn forward(&self, first: usize, [x, next]: [&[T]; 2], y: &mut [T], hidden: &mut [T], out: &mut [T]) {
         let Self { engine, layer, stream } = *self;
         let d = engine.network.channels.padded_width();
@@ -145,7 +147,8 @@ pub(crate) fn feed_forward_backward<T: Real>(engine: &mut Engine<T>, layer: usiz
 }
 
 impl<T: Real> HalfBack<'_, T> {
-    /// Gradient of the second normalisation's output to that of the first's, for the rows of a block.
+    /// From the gradient of the second normalisation's output to that of the first's, for the rows
+    /// of a block.
     fn feed_forward(
         &self,
         engine: &Engine<T>,

@@ -1,5 +1,6 @@
-//! The stages of a layer: attention up to the first normalisation's input, feed-forward up to the second's, forward and backward; of layers of another kind, messages up to
-//! the only normalisation's input, then what comes after it.
+//! The stages of a layer, forward and backward. An attention layer has two: attention up to the
+//! first normalisation's input, and feed-forward up to the second's. Layers of other kinds have
+//! messages up to the only normalisation's input, then the activation after it.
 
 mod attention;
 mod feed_forward;
@@ -123,7 +124,8 @@ fn halves<'a, T: Real>(engine: &'a Engine<T>, layer: usize) -> Pair<HalfBack<'a,
     }
 }
 
-/// Every block with the one after it (itself, at the end), whose data is fetched while the first is computed.
+/// Every block with the one after it (itself, at the end), whose data is fetched while the first is
+/// computed.
 fn with_next(blocks: &[Span]) -> impl Iterator<Item = (&Span, &Span)> {
     blocks.iter().zip(blocks.iter().skip(1).chain(blocks.last()))
 }

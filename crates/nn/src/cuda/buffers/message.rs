@@ -34,7 +34,8 @@ impl Buffers {
         // With batch normalisation edges' gradients go through it edge by edge, and need no place.
         let by_tiles = if network.norm == Norm::Batch { 0 } else { edges };
         let dy = [self.memory.zeros::<f32>(nodes * d)?, self.memory.zeros::<f32>(by_tiles * d)?];
-        // Weight gradients of one layer are taken while the next is under way, so two sets change places.
+        // Weight gradients of one layer are taken while the next is under way, so two sets change
+        // places.
         let mut back = Vec::new();
         for _ in 0..2 {
             let dx = [self.memory.zeros::<f32>(nodes * d)?, self.memory.zeros::<f32>(edges * d)?];
@@ -56,7 +57,8 @@ impl Buffers {
                 let returned = stream == Stream::Node || reads_edges;
                 let mut norm = abi::Site { edges: which as i32, ..Default::default() };
                 if network.norm != Norm::None {
-                    // Engines hold running statistics of two normalisations per layer; the second is not used here.
+                    // Engines hold running statistics of two normalisations per layer; the second
+                    // is not used here.
                     let place = (network.norm == Norm::Batch).then_some(2 * index * streams + which);
                     norm = self.site(regions.half(stream).norms[0], shape, (stream, rows), place)?;
                     sites.push(norm);
@@ -76,7 +78,8 @@ impl Buffers {
                     dropped: 1 + 4 * index as u32 + which as u32,
                     ..Default::default()
                 };
-                // What the head reads of the layer below comes back on top of what this layer gives.
+                // What the head reads of the layer below comes back on top of what this layer
+                // gives.
                 let own = if network.reads == HeadInput::Edges { Stream::Edge } else { Stream::Node };
                 if index > 0 && network.jump != Jump::Last && stream == own {
                     let column = if network.jump == Jump::Concat { (index - 1) * d } else { 0 };

@@ -90,7 +90,7 @@ impl Launches {
         let (out, rows) = if edges { (m.edge.out, self.size.edges) } else { (m.node.out, self.size.nodes) };
         let column = if self.network.jump == Jump::Concat { index * shape.d } else { 0 } as i32;
         let add = i32::from(self.network.jump == Jump::Sum && index > 0);
-        // It is normalised already.
+        // The rows are normalised already.
         let site = abi::Site { edges: i32::from(edges), ..Default::default() };
         launch!(
             self.stream,
@@ -111,11 +111,12 @@ impl Launches {
         )
     }
 
-    /// Back through all layers, from the gradient of what the head read.
+    /// The backward pass through all layers, from the gradient of the rows that the head read.
     pub(super) fn messages_backward(&self, b: &Buffers) -> Result<()> {
         let mut done: Vec<CudaEvent> = Vec::new();
         for (index, layer) in b.messages.iter().enumerate().rev() {
-            // The set of gradients that this layer writes is still read by the weights of the layer two above.
+            // The set of gradients that this layer writes is still read by the weights of the layer
+            // two above.
             if let Some(event) = done.iter().rev().nth(1) {
                 self.stream.wait(event)?;
             }

@@ -1,5 +1,6 @@
-//! Additive attention: z = h·W, logits, then every node attends. All projections must be there
-//! before any node attends, and likewise in the backward pass. So both directions take two passes.
+//! Additive attention: z = h·W, logits, then every node attends. All projections must be complete
+//! before any node attends, and the backward pass has such a barrier too. So both directions take
+//! two passes.
 
 use super::{Back, Finishing, Pass, Passed, Projected};
 use crate::Stream;

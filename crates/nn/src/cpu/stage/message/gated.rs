@@ -1,6 +1,6 @@
 //! Gated messages: A, B, D and E of the nodes, C of the edges, then the gates. All nodes' terms
-//! must be there before any gate opens, and likewise in the backward pass. So both directions take
-//! two passes.
+//! must be complete before any gate opens, and the backward pass has such a barrier too. So both
+//! directions take two passes.
 
 use super::{Finishing, Pass, Passed, Projected};
 use crate::Stream;

@@ -1,7 +1,10 @@
-//! Layers of another kind than attention, in two stages: messages up to the normalisation's input x and its moments, one file per kind; then h ← h + act(norm(x)), of nodes and,
-//! in gated layers, of edges.
+//! Layers of other kinds than attention, in two stages:
 //!
-//! Every pass runs over the blocks of the plan with arrays of the whole batch, whether blocks cut through graphs or not.
+//! 1. Messages up to the normalisation's input x and its moments. Each kind of layer has a file.
+//! 2. h ← h + act(norm(x)), of nodes and, in gated layers, of edges.
+//!
+//! Every pass runs over the blocks of the plan with arrays of the whole batch, whether blocks cut
+//! through graphs or not.
 
 mod additive;
 mod convolution;
@@ -24,22 +27,22 @@ use crate::parameters::Region;
 use crate::real::Real;
 
 divisible! {
-    /// What nodes are projected to.
+    /// The projected nodes and their logits.
     Projected { nodes: [projected, logits], edges: [] }
 }
 
 divisible! {
-    /// What messages give.
+    /// Outputs of the messages.
     Passed { nodes: [summed, inverse, x], edges: [x_e] }
 }
 
 divisible! {
-    /// Gradients of one stream's rows, and what is found from them.
+    /// Gradients of the rows of both streams, and the gradients derived from them.
     Back { nodes: [dy, dx, dprojected], edges: [dy_e, dlogit] }
 }
 
 divisible! {
-    /// What the second pass back writes.
+    /// Outputs of the second backward pass.
     Finishing { nodes: [g, dprojected], edges: [] }
 }
 
@@ -60,7 +63,7 @@ pub(crate) fn message<T: Real>(engine: &mut Engine<T>, layer: usize, train: bool
     engine.work.layers[kept] = activations;
 }
 
-/// A layer, on its way forward or back.
+/// A layer during its forward or backward pass.
 #[derive(Clone, Copy)]
 struct Pass<'a, T> {
     engine: &'a Engine<T>,
@@ -91,7 +94,8 @@ impl<'a, T: Real> Pass<'a, T> {
         self.engine.normalise_backward(site, affine, x, dy, dx, gradient);
     }
 
-    /// g ← g + dy·Wᵀ for the layer's input, and what the head reads of it; without residual, g is new.
+    /// g ← g + dy·Wᵀ for the layer's input, plus the head's gradient of that input. Without
+    /// residual, g starts at 0.
     fn return_product(
         &self,
         stream: Stream,
@@ -167,7 +171,8 @@ impl<T: Real> Engine<T> {
     }
 }
 
-/// Backward of [`activate`]: from the gradient of the layer's output to that of the normalisation's, whose sums are taken; all gradients of the layer's parameters are set to 0.
+/// Backward of [`activate`]: from the gradient of the layer's output to the gradient of the
+/// normalisation's output, whose sums are taken. Sets all gradients of the layer's parameters to 0.
 pub(crate) fn activate_backward<T: Real>(engine: &mut Engine<T>, layer: usize) {
     let mut gradients = std::mem::take(&mut engine.work.gradients);
     let mut between = std::mem::take(&mut engine.work.between);
