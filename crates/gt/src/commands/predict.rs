@@ -8,7 +8,7 @@ use clap::Args;
 use gt_data::PairTable;
 use gt_models::config::TaskName;
 use gt_nn::backend::Device;
-use gt_nn::cuda::CudaError;
+use gt_nn::cuda::CpuOnly;
 use gt_train::{OnError, PairRows, Query, QueryGraphs, QueryReport, TrainError, predict_pairs};
 
 use super::output::check_spares_input;
@@ -59,7 +59,7 @@ impl Arguments {
         let table = PairTable::read(pairs)?;
         self.device.compute(|device| match device {
             Device::Cpu => Ok(()),
-            Device::Cuda { .. } => Err(TrainError::Device(CudaError::Unsupported("link prediction".into()))),
+            Device::Cuda { .. } => Err(TrainError::Device(CpuOnly::Links.into())),
         })?;
         let graphs = QueryGraphs::read(self.query.data(), &model)?;
         let mut rows = PairRows::new(table, &graphs)?;
