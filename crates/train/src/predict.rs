@@ -204,9 +204,9 @@ impl Answer {
         let Chunk { first, graphs: mut store, results } = chunk;
         add_encodings(&mut store, &model.config.model).map_err(|error| match error {
             // The solver counts the usable graphs of the chunk.
-            EncodingError::Solver { graph, message } => {
+            EncodingError::Solver { graph, source } => {
                 let graph = first + results.iter().position(|result| *result == Ok(graph)).unwrap_or(graph);
-                EncodingError::Solver { graph, message }
+                EncodingError::Solver { graph, source }
             }
             width => width,
         })?;
