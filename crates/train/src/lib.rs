@@ -56,7 +56,7 @@ mod trainer;
 
 pub use backend::{Purpose, Resident};
 pub use encodings::ensure_encodings;
-pub use error::{DataProblem, Result, TrainError};
+pub use error::{ChangedKey, CheckpointProblem, DataProblem, Result, RunProblem, TrainError};
 pub use evaluate::{Scores, evaluate};
 pub use links::{Links, PairRows, predict_pairs};
 pub use memory::{TooLarge, ensure_memory, gigabytes, memory};
