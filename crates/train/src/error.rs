@@ -9,6 +9,7 @@ use gt_nn::backend::{BackendError, NotFinite};
 use gt_nn::cuda::CudaError;
 
 use crate::memory::TooLarge;
+use crate::predict::NoResult;
 
 /// Why a run could not start, continue, or be used.
 #[derive(Debug, thiserror::Error)]
@@ -87,7 +88,7 @@ pub enum TrainError {
         /// Number of the first graph.
         first: usize,
         /// Why the first one cannot be used.
-        reason: String,
+        reason: Box<NoResult>,
     },
     /// A table of pairs does not say which graph its nodes belong to.
     #[error("{}: there is no column \"graph\", and the data has {graphs} graphs", path.display())]
@@ -107,7 +108,7 @@ pub enum TrainError {
         /// Its number.
         number: usize,
         /// Why.
-        reason: String,
+        reason: Box<NoResult>,
     },
     /// The loss, or a gradient, is infinite or NaN.
     #[error(

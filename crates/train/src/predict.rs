@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use gt_data::{
-    Chunk, ChunkLimits, DataError, Expected, ExpectedEncoding, FileProblem, GraphReader, Labels, RecordWriter, Records,
-    Rejected,
+    Chunk, ChunkLimits, DataError, Expected, ExpectedEncoding, FileProblem, GraphReader, Labels, Reason, RecordWriter,
+    Records, Rejected,
 };
 use gt_graph::encoding::EncodingKind;
 use gt_graph::{GraphStore, Layout, Level};
@@ -20,8 +20,44 @@ use gt_nn::backend::Device;
 
 use crate::error::{Result, TrainError};
 
-/// Why there is no result where the model gives an infinite one or NaN.
-pub(crate) const NOT_FINITE: &str = "the model's result is not a finite number";
+/// Why a graph or a pair of nodes has no result.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum NoResult {
+    /// The graph, or a cell of the row of pairs, cannot be used.
+    #[error(transparent)]
+    Unusable(#[from] Reason),
+    /// The result of the model is infinite or NaN.
+    #[error("the model's result is not a finite number")]
+    NotFinite,
+    /// The pair lies in a graph that cannot be used.
+    #[error("graph {graph}: {reason}")]
+    OfGraph {
+        /// The graph.
+        graph: usize,
+        /// Why the graph cannot be used.
+        reason: Reason,
+    },
+    /// The row names a graph that the data does not have.
+    #[error("column \"graph\": there is no graph {graph}; the data has {graphs}")]
+    NoGraph {
+        /// The graph.
+        graph: usize,
+        /// Number of graphs of the data.
+        graphs: usize,
+    },
+    /// The row names a node that its graph does not have.
+    #[error("column \"{column}\": there is no node {node}; graph {graph} has {nodes} nodes")]
+    NoNode {
+        /// The column, `source` or `target`.
+        column: &'static str,
+        /// The node.
+        node: usize,
+        /// The graph.
+        graph: usize,
+        /// Number of nodes of the graph.
+        nodes: usize,
+    },
+}
 
 /// What to compute for every graph of a file.
 #[derive(Clone, Debug)]
@@ -73,7 +109,7 @@ impl Shard {
 }
 
 /// What a prediction or embedding of a file came to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct QueryReport {
     /// Rows written.
     pub rows: u64,
@@ -82,7 +118,7 @@ pub struct QueryReport {
     /// Graphs without a result.
     pub unusable: usize,
     /// Number and reason of the first few of them.
-    pub reasons: Vec<(usize, String)>,
+    pub reasons: Vec<(usize, NoResult)>,
     /// Nodes whose Weisfeiler–Lehman role the model does not know. They share the last role that it knows.
     pub roles_beyond: usize,
 }
@@ -91,7 +127,7 @@ impl QueryReport {
     /// Reasons that are kept; the file has all.
     const KEPT: usize = 10;
 
-    fn note(&mut self, graph: usize, reason: String) {
+    fn note(&mut self, graph: usize, reason: NoResult) {
         self.unusable += 1;
         if self.reasons.len() < Self::KEPT {
             self.reasons.push((graph, reason));
@@ -163,7 +199,7 @@ pub fn query(
             let Some(reason) = answer.reason(graph) else { continue };
             let number = answer.first + graph;
             if on_error == OnError::Stop {
-                return Err(TrainError::Unusable { path: data.into(), what: "graph", number, reason });
+                return Err(TrainError::Unusable { path: data.into(), what: "graph", number, reason: reason.into() });
             }
             report.note(number, reason);
         }
@@ -173,8 +209,8 @@ pub fn query(
         writer.write(&answer.records(model, query)?)?;
     }
     // A shard cannot know that the others have no usable graph either.
-    if shard == Shard::WHOLE && usable == 0 {
-        let (first, reason) = report.reasons.into_iter().next().unwrap_or_default();
+    if let Some((first, reason)) = report.reasons.first().filter(|_| shard == Shard::WHOLE && usable == 0) {
+        let (first, reason) = (*first, reason.clone().into());
         return Err(TrainError::NothingUsable { path: data.into(), graphs: report.graphs, first, reason });
     }
     if report.graphs == 0 {
@@ -232,10 +268,10 @@ impl Answer {
     }
 
     /// Why a graph has no result.
-    fn reason(&self, graph: usize) -> Option<String> {
+    fn reason(&self, graph: usize) -> Option<NoResult> {
         match &self.results[graph] {
-            Err(rejected) => Some(rejected.reason.to_string()),
-            Ok(_) => self.not_finite.contains(&graph).then(|| NOT_FINITE.to_owned()),
+            Err(rejected) => Some(rejected.reason.clone().into()),
+            Ok(_) => self.not_finite.contains(&graph).then_some(NoResult::NotFinite),
         }
     }
 
@@ -292,7 +328,7 @@ impl Answer {
                 }
             }
         }
-        let reasons: Vec<Option<String>> = (0..self.graphs()).map(|graph| self.reason(graph)).collect();
+        let reasons: Vec<_> = (0..self.graphs()).map(|graph| Some(self.reason(graph)?.to_string())).collect();
         records.texts("reason", rows.iter().map(|(graph, _)| reasons[*graph].as_deref()));
         Ok(records)
     }

@@ -9,7 +9,7 @@ use gt_data::PairTable;
 use gt_models::config::TaskName;
 use gt_nn::backend::Device;
 use gt_nn::cuda::CpuOnly;
-use gt_train::{OnError, PairRows, Query, QueryGraphs, QueryReport, TrainError, predict_pairs};
+use gt_train::{NoResult, OnError, PairRows, Query, QueryGraphs, QueryReport, TrainError, predict_pairs};
 
 use super::output::check_spares_input;
 use super::query_args::QueryArgs;
@@ -78,11 +78,14 @@ impl Arguments {
     }
 
     /// Stops at a row without a score, if the user wants that.
-    fn check_pairs(&self, file: &Path, unusable: &BTreeMap<usize, String>) -> Result<(), TrainError> {
+    fn check_pairs(&self, file: &Path, unusable: &BTreeMap<usize, NoResult>) -> Result<(), TrainError> {
         match unusable.first_key_value() {
-            Some((row, reason)) if self.query.on_error() == OnError::Stop => {
-                Err(TrainError::Unusable { path: file.into(), what: "row", number: *row, reason: reason.clone() })
-            }
+            Some((row, reason)) if self.query.on_error() == OnError::Stop => Err(TrainError::Unusable {
+                path: file.into(),
+                what: "row",
+                number: *row,
+                reason: reason.clone().into(),
+            }),
             _ => Ok(()),
         }
     }
