@@ -1,6 +1,6 @@
 //! The problems of a graph, each with its position and value.
 
-use crate::layout::Level;
+use crate::layout::{Level, TargetKind};
 
 /// Why a graph, or a set of encodings for it, was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -63,23 +63,57 @@ pub enum GraphError {
         /// The value.
         value: f32,
     },
-    /// The offsets of a multi-hot feature do not delimit its indices.
-    #[error("{level} multi-hot offsets: {reason}")]
-    Ragged {
+    /// A multi-hot feature does not have one offset more than there are rows.
+    #[error("{level} multi-hot offsets: {found} offsets for {rows} rows; {} are needed", rows + 1)]
+    OffsetCount {
         /// Level of the array.
         level: Level,
-        /// What is wrong.
-        reason: String,
+        /// Offsets found.
+        found: usize,
+        /// Rows of the level.
+        rows: usize,
     },
-    /// A graph carries other columns than the set it is added to.
-    #[error("{what} differ from those of the other graphs: {found} here, {expected} there")]
-    LayoutMismatch {
-        /// Which columns.
-        what: String,
-        /// Found in this graph.
-        found: String,
-        /// Expected by the set.
-        expected: String,
+    /// An offset of a multi-hot feature is less than the offset before.
+    #[error("{level} multi-hot offsets: row {row} ends before it begins")]
+    OffsetOrder {
+        /// Level of the array.
+        level: Level,
+        /// The row between the two offsets.
+        row: usize,
+    },
+    /// The offsets of a multi-hot feature span more or fewer indices than there are.
+    #[error("{level} multi-hot offsets: they span {spanned} indices, but there are {found}")]
+    OffsetSpan {
+        /// Level of the array.
+        level: Level,
+        /// Indices between the first and the last offset.
+        spanned: usize,
+        /// Indices found.
+        found: usize,
+    },
+    /// A graph has a multi-hot feature and the set has none, or the other way round.
+    #[error(
+        "{level} multi-hot features differ from those of the other graphs: {} here, {} there",
+        if *expected { "absent" } else { "present" },
+        if *expected { "present" } else { "absent" }
+    )]
+    MultiHotMismatch {
+        /// Level of the feature.
+        level: Level,
+        /// Whether the set has the feature.
+        expected: bool,
+    },
+    /// A graph has targets of another kind than the set that it is added to.
+    #[error(
+        "targets differ from those of the other graphs: {} here, {} there",
+        found.map_or("absent", TargetKind::name),
+        expected.map_or("absent", TargetKind::name)
+    )]
+    TargetMismatch {
+        /// Kind of the graph's targets; none if the graph has no targets.
+        found: Option<TargetKind>,
+        /// Kind of the set's targets; none if the set has no targets.
+        expected: Option<TargetKind>,
     },
     /// An eigenvalue solver did not converge.
     #[error(

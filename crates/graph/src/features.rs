@@ -81,26 +81,21 @@ impl FeatureRows<'_> {
         match (&self.multi_hot, layout.multi_hot) {
             (None, false) => Ok(()),
             (Some(ragged), true) => check_ragged(level, ragged, rows),
-            (found, expected) => Err(GraphError::LayoutMismatch {
-                what: format!("{level} multi-hot features"),
-                found: if found.is_some() { "present" } else { "absent" }.into(),
-                expected: if expected { "present" } else { "absent" }.into(),
-            }),
+            (_, expected) => Err(GraphError::MultiHotMismatch { level, expected }),
         }
     }
 }
 
 fn check_ragged(level: Level, ragged: &Ragged<'_>, rows: usize) -> Result<(), GraphError> {
-    let wrong = |reason| Err(GraphError::Ragged { level, reason });
     if ragged.offsets.len() != rows + 1 {
-        return wrong(format!("{} offsets for {rows} rows", ragged.offsets.len()));
+        return Err(GraphError::OffsetCount { level, found: ragged.offsets.len(), rows });
     }
-    if let Some(at) = ragged.offsets.windows(2).position(|w| w[0] > w[1]) {
-        return wrong(format!("row {at} ends before it begins"));
+    if let Some(row) = ragged.offsets.windows(2).position(|w| w[0] > w[1]) {
+        return Err(GraphError::OffsetOrder { level, row });
     }
-    let listed = ragged.offsets[rows] - ragged.offsets[0];
-    if listed != ragged.indices.len() {
-        return wrong(format!("they span {listed} indices, but there are {}", ragged.indices.len()));
+    let (spanned, found) = (ragged.offsets[rows] - ragged.offsets[0], ragged.indices.len());
+    if spanned != found {
+        return Err(GraphError::OffsetSpan { level, spanned, found });
     }
     Ok(())
 }

@@ -60,10 +60,9 @@ impl GraphParts<'_> {
         match (&self.target, &layout.target) {
             (None, None) => Ok(()),
             (Some(target), Some(expected)) => target.check(expected, expected.level.rows(nodes, edges)),
-            (found, expected) => Err(GraphError::LayoutMismatch {
-                what: "targets".into(),
-                found: if found.is_some() { "present" } else { "absent" }.into(),
-                expected: if expected.is_some() { "present" } else { "absent" }.into(),
+            (found, expected) => Err(GraphError::TargetMismatch {
+                found: found.as_ref().map(TargetRows::kind),
+                expected: expected.as_ref().map(|expected| expected.kind),
             }),
         }
     }

@@ -73,11 +73,7 @@ impl<'a> TargetRows<'a> {
     pub(crate) fn check(&self, layout: &TargetLayout, rows: usize) -> Result<(), GraphError> {
         let TargetLayout { level, kind, columns } = *layout;
         if self.kind() != kind {
-            return Err(GraphError::LayoutMismatch {
-                what: format!("{level} targets"),
-                found: self.kind().name().into(),
-                expected: kind.name().into(),
-            });
+            return Err(GraphError::TargetMismatch { found: Some(self.kind()), expected: Some(kind) });
         }
         if Some(self.len()) != rows.checked_mul(columns) {
             return Err(GraphError::Length { level, what: "targets", found: self.len(), rows, columns });

@@ -326,16 +326,19 @@ fn every_kind_of_nonsense_is_refused() {
     ));
     let nan = with_node(FeatureRows { continuous: &[0.5, f32::NAN], ..node });
     assert_eq!(nan.to_string(), "node 1, continuous column 0: NaN is not a finite number");
-    assert!(matches!(with_node(FeatureRows { multi_hot: None, ..node }), GraphError::LayoutMismatch { .. }));
-    for offsets in [&[0usize, 1][..], &[0, 2, 1], &[0, 1, 2]] {
-        let ragged = Some(Ragged { offsets, indices: &[7, 8, 9] });
-        assert!(matches!(with_node(FeatureRows { multi_hot: ragged, ..node }), GraphError::Ragged { .. }));
-    }
-    assert!(matches!(refuse(GraphParts { target: None, ..good }), GraphError::LayoutMismatch { .. }));
-    assert!(matches!(
-        refuse(GraphParts { target: Some(TargetRows::Class(&[1, 2])), ..good }),
-        GraphError::LayoutMismatch { .. }
-    ));
+    let level = Level::Node;
+    let absent = with_node(FeatureRows { multi_hot: None, ..node });
+    assert_eq!(absent, GraphError::MultiHotMismatch { level, expected: true });
+    assert!(absent.to_string().ends_with("absent here, present there"));
+    let offsets = |offsets| with_node(FeatureRows { multi_hot: Some(Ragged { offsets, indices: &[7, 8, 9] }), ..node });
+    assert_eq!(offsets(&[0, 1]), GraphError::OffsetCount { level, found: 2, rows: 2 });
+    assert_eq!(offsets(&[0, 2, 1]), GraphError::OffsetOrder { level, row: 1 });
+    assert_eq!(offsets(&[0, 1, 2]), GraphError::OffsetSpan { level, spanned: 2, found: 3 });
+    let expected = Some(TargetKind::Float);
+    assert_eq!(refuse(GraphParts { target: None, ..good }), GraphError::TargetMismatch { found: None, expected });
+    let classes = refuse(GraphParts { target: Some(TargetRows::Class(&[1, 2])), ..good });
+    assert_eq!(classes, GraphError::TargetMismatch { found: Some(TargetKind::Class), expected });
+    assert!(classes.to_string().ends_with("class here, float there"));
     assert!(matches!(
         refuse(GraphParts { target: Some(TargetRows::Float(&[1.0])), ..good }),
         GraphError::Length { .. }

@@ -1,7 +1,7 @@
 //! The positional encoding that a configuration asks for: as the graphs have it, or computed.
 
-use gt_graph::GraphStore;
 use gt_graph::encoding::{Coordinates, Encodings, Laplacian, RandomWalk, WeisfeilerLehman, encode_all};
+use gt_graph::{GraphError, GraphStore};
 
 use crate::config::{Encoding, ModelConfig};
 
@@ -22,12 +22,12 @@ pub enum EncodingError {
         expected: usize,
     },
     /// A solver does not converge.
-    #[error("graph {graph}: {message}")]
+    #[error("graph {graph}: {source}")]
     Solver {
         /// The graph.
         graph: usize,
         /// Why.
-        message: String,
+        source: GraphError,
     },
 }
 
@@ -58,8 +58,7 @@ pub fn has_encoding(graphs: &GraphStore, config: &ModelConfig) -> Result<bool, E
 /// If an iterative solver does not converge.
 pub fn compute_encodings(graphs: &GraphStore, config: &ModelConfig) -> Result<Encodings, EncodingError> {
     let width = config.encoding_size;
-    let failed =
-        |(graph, error): (usize, gt_graph::GraphError)| EncodingError::Solver { graph, message: error.to_string() };
+    let failed = |(graph, source)| EncodingError::Solver { graph, source };
     Ok(match config.encoding {
         Encoding::None => Encodings::default(),
         Encoding::Laplacian => {

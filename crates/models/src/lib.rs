@@ -21,7 +21,7 @@ mod published;
 pub mod torch;
 mod weights;
 
-pub use config::{Config, ConfigError};
+pub use config::{Config, ConfigError, ConfigProblem};
 pub use encodings::{EncodingError, add_encodings, compute_encodings, has_encoding};
 pub use import::{NotATransformer, schema_of_checkpoint};
 pub use initial_weights::initial_weights;

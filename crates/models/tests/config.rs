@@ -1,5 +1,8 @@
 //! Configurations: TOML in and out, every problem named, every option reaching the network.
 
+use std::ops::Bound;
+
+use graph_transformer_models::config::{Kind, ProblemKind};
 use graph_transformer_models::{Config, ConfigError, PublishedEncoding, PublishedSet};
 use gt_graph::{FeatureSchema, Level, Schema, TargetKind, TargetSchema};
 use gt_nn::{Clamp, Gate, HeadInput, Jump, LayerKind, Loss, Network, Norm, Parameters, Readout, Role};
@@ -14,6 +17,12 @@ fn targets(level: Level, kind: TargetKind, classes: &[usize]) -> Schema {
 
 fn set(settings: &[&str]) -> Result<Config, ConfigError> {
     Config::from_toml_with("", &settings.iter().map(|s| s.to_string()).collect::<Vec<_>>())
+}
+
+/// The problems of wrong settings, with their keys.
+fn problems(settings: &[&str]) -> Vec<(String, ProblemKind)> {
+    let error = set(settings).unwrap_err();
+    error.problems().iter().map(|problem| (problem.key.clone().unwrap(), problem.kind.clone())).collect()
 }
 
 fn network(settings: &[&str]) -> Network {
@@ -44,25 +53,35 @@ fn kinds_reach_the_network_and_keys_of_others_are_told() {
     assert_eq!(summary(&of("gatedgcn", &["model.width=7"])), (LayerKind::Gated, true, 1, 1));
     let bare = Schema { edge: FeatureSchema::default(), ..molecules() };
     assert!(set(&["model.kind=gatedgcn"]).unwrap().network(&bare).unwrap().edge.constant);
-    let problems = |settings: &[&str]| set(settings).unwrap_err().problems().to_vec();
+    let of_gcn = ["model.kind=gcn", "model.edges=true", "model.heads=4", "model.gate=scalar", "model.variant=paper"];
     assert_eq!(
-        problems(&["model.kind=gcn", "model.edges=true", "model.heads=4", "model.gate=scalar", "model.variant=paper"]),
+        problems(&of_gcn),
         [
-            "`model.edges`: gcn has no edge stream",
-            "`model.heads`: gcn has no heads; leave the key out",
-            "`model.variant`: it applies only to the transformer, but `model.kind` is gcn",
-            "`model.gate`: it applies only to the transformer, but `model.kind` is gcn"
+            ("model.edges".into(), ProblemKind::FixedEdgeStream(Kind::Gcn)),
+            ("model.heads".into(), ProblemKind::NoHeads(Kind::Gcn)),
+            ("model.variant".into(), ProblemKind::OnlyTransformer(Kind::Gcn)),
+            ("model.gate".into(), ProblemKind::OnlyTransformer(Kind::Gcn)),
         ]
     );
     assert_eq!(
-        problems(&["model.kind=gatedgcn", "model.edges=false"]),
-        ["`model.edges`: gatedgcn always has an edge stream"]
+        set(&of_gcn).unwrap_err().to_string(),
+        "`model.edges`: gcn has no edge stream\n\
+         `model.heads`: gcn has no heads; leave the key out\n\
+         `model.variant`: it applies only to the transformer, but `model.kind` is gcn\n\
+         `model.gate`: it applies only to the transformer, but `model.kind` is gcn"
     );
-    assert_eq!(problems(&["model.kind=gat", "model.heads=5"]), ["`model.heads`: 5 heads do not divide the width 64"]);
-    let unknown = problems(&["model.kind=sage"]);
-    assert!(
-        unknown[0].contains("there is no `sage`; there are `transformer`, `gcn`, `gcn-mean`, `gat`, `gatedgcn`"),
-        "{unknown:?}"
+    assert_eq!(
+        set(&["model.kind=gatedgcn", "model.edges=false"]).unwrap_err().to_string(),
+        "`model.edges`: gatedgcn always has an edge stream"
+    );
+    assert_eq!(
+        problems(&["model.kind=gat", "model.heads=5"]),
+        [("model.heads".into(), ProblemKind::Heads { heads: 5, width: 64 })]
+    );
+    let known = ["transformer", "gcn", "gcn-mean", "gat", "gatedgcn"].map(String::from).to_vec();
+    assert_eq!(
+        problems(&["model.kind=sage"]),
+        [("model.kind".into(), ProblemKind::UnknownName { found: "sage".into(), known })]
     );
     // Files of transformers do not name their kind, others do, and both are understood.
     assert!(!Config::default().to_toml().contains("kind"));
@@ -146,14 +165,17 @@ fn wrong_keys_name_the_nearest_right_one() {
     ] {
         assert_eq!(set(&[wrong]).unwrap_err().to_string(), sentence);
     }
-    assert!(set(&["lr=3"]).unwrap_err().to_string().contains("expected `section.key=value`"));
-    assert!(Config::from_toml("model = 3").unwrap_err().to_string().contains("a section is expected"));
-    assert!(Config::from_toml("[model").is_err());
+    let only = |error: ConfigError| error.problems()[0].kind.clone();
+    assert_eq!(only(set(&["lr=3"]).unwrap_err()), ProblemKind::Setting);
+    assert_eq!(only(Config::from_toml("model = 3").unwrap_err()), ProblemKind::NotASection("model".into()));
+    assert!(matches!(only(Config::from_toml("[model").unwrap_err()), ProblemKind::Toml(_)));
+    let nearest = Some("optimizer.lr".into());
+    assert_eq!(only(set(&["train.lr=1e-3"]).unwrap_err()), ProblemKind::UnknownKey { nearest });
 }
 
 #[test]
 fn all_problems_are_told_at_once() {
-    let error = set(&[
+    let wrong = [
         "model.width=64",
         "model.heads=7",
         "model.dropout=1",
@@ -168,38 +190,57 @@ fn all_problems_are_told_at_once() {
         "train.batch=0",
         "train.hours=-2",
         "data.split=[0.9, 0.2, 0.1]",
-    ])
-    .unwrap_err();
-    let keys: Vec<&str> = error.problems().iter().map(|p| p.split('`').nth(1).unwrap()).collect();
+    ];
+    let outside = |value, low, high| ProblemKind::OutOfRange { value, limits: (low, high) };
+    let (zero, one) = (Bound::Included(0.0), Bound::Excluded(1.0));
+    let (above_zero, finite) = (Bound::Excluded(0.0), Bound::Excluded(f64::INFINITY));
+    let one_to = |high| outside(0.0, Bound::Included(1.0), Bound::Included(high));
     assert_eq!(
-        keys,
+        problems(&wrong),
         [
-            "data.split",
-            "model.heads",
-            "model.encoding_size",
-            "model.dropout",
-            "model.head",
-            "optimizer.lr",
-            "optimizer.beta1",
-            "optimizer.clip",
-            "schedule.factor",
-            "schedule.min_lr",
-            "train.batch",
-            "train.hours"
+            ("data.split", ProblemKind::Shares([0.9, 0.2, 0.1])),
+            ("model.heads", ProblemKind::Heads { heads: 7, width: 64 }),
+            ("model.encoding_size", one_to(1024.0)),
+            ("model.dropout", outside(1.0, zero, one)),
+            ("model.head", one_to(65536.0)),
+            ("optimizer.lr", outside(0.0, above_zero, finite)),
+            ("optimizer.beta1", outside(1.0, zero, one)),
+            ("optimizer.clip", outside(-1.0, zero, finite)),
+            ("schedule.factor", outside(1.5, above_zero, one)),
+            ("schedule.min_lr", ProblemKind::MinRate { min_lr: 1.0, lr: 0.0 }),
+            ("train.batch", outside(0.0, Bound::Included(1.0), Bound::Unbounded)),
+            ("train.hours", outside(-2.0, zero, finite)),
         ]
+        .map(|(key, kind)| (key.to_owned(), kind))
     );
-    assert!(error.to_string().contains("`model.heads`: 7 heads do not divide the width 64"));
-    assert!(set(&["model.width=0"]).unwrap_err().to_string().contains("`model.width`: 0; it must be 1 to"));
-    assert!(set(&["model.heads=0"]).unwrap_err().to_string().contains("`model.heads`: 0"));
-    let error = set(&["model.edges=false", "model.gate=scalar"]).unwrap_err().to_string();
-    assert!(error.contains("`model.gate`: it needs an edge stream"), "{error}");
+    assert_eq!(
+        set(&wrong).unwrap_err().to_string(),
+        "`data.split`: [0.9, 0.2, 0.1]; three shares above 0 that add up to 1 are expected\n\
+         `model.heads`: 7 heads do not divide the width 64\n\
+         `model.encoding_size`: 0; it must be 1 to 1024\n\
+         `model.dropout`: 1; it must be at least 0 and below 1\n\
+         `model.head`: 0; it must be 1 to 65536\n\
+         `optimizer.lr`: 0; it must be a finite number, above 0\n\
+         `optimizer.beta1`: 1; it must be at least 0 and below 1\n\
+         `optimizer.clip`: -1; it must be a finite number, at least 0\n\
+         `schedule.factor`: 1.5; it must be above 0 and below 1\n\
+         `schedule.min_lr`: 1; it must be at least 0 and below optimizer.lr = 0\n\
+         `train.batch`: 0; it must be at least 1\n\
+         `train.hours`: -2; it must be a finite number, at least 0"
+    );
+    let one_problem = |setting| problems(&[setting]).pop().unwrap();
+    assert_eq!(one_problem("model.width=0"), ("model.width".into(), one_to(65536.0)));
+    assert_eq!(one_problem("model.heads=0"), ("model.heads".into(), one_to(65536.0)));
+    let gate = problems(&["model.edges=false", "model.gate=scalar"]);
+    assert_eq!(gate, [("model.gate".into(), ProblemKind::NoEdgeStream)]);
     let error = set(&["model.norm=group"]).unwrap_err().to_string();
     assert!(error.contains("`model.norm`: there is no `group`; there are `batch`, `layer`, `none`"), "{error}");
-    let error = set(&["model.layers=many"]).unwrap_err().to_string();
-    assert!(error.contains("layers"), "{error}");
+    let (expected, found) = ("a whole number".into(), "string \"many\"".into());
+    let wrong = ProblemKind::WrongType { expected, found };
+    assert_eq!(one_problem("model.layers=many"), ("model.layers".into(), wrong));
     // Keys that do not exist do not hide values that are wrong, nor the other way round.
-    let error = set(&["model.layerz=3", "optimizer.lr=-1", "schedule.min_lr=0", "foo.bar=1"]).unwrap_err();
-    let keys: Vec<&str> = error.problems().iter().map(|p| p.split('`').nth(1).unwrap()).collect();
+    let problems = problems(&["model.layerz=3", "optimizer.lr=-1", "schedule.min_lr=0", "foo.bar=1"]);
+    let keys: Vec<&str> = problems.iter().map(|(key, _)| key.as_str()).collect();
     assert_eq!(keys, ["foo", "model.layerz", "optimizer.lr", "schedule.min_lr"]);
     let error = set(&["model.layerz=3", "train.epochs=-1"]).unwrap_err().to_string();
     let negative = "`train.epochs`: a whole number that is not negative is expected, not the integer `-1`";

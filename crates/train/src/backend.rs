@@ -8,7 +8,7 @@ use gt_models::config::SignFlip;
 use gt_models::{Config, initial_weights};
 use gt_nn::backend::{Backend, Cpu, Cuda, CudaDataset, CudaSettings, Device};
 use gt_nn::cpu::Isa;
-use gt_nn::cuda::{CudaError, Precision};
+use gt_nn::cuda::{CpuOnly, CudaError, Precision};
 
 use crate::error::{Result, TrainError};
 use crate::prepared::Prepared;
@@ -46,9 +46,7 @@ impl Prepared {
     pub fn place(&self, device: &Device) -> Result<Resident> {
         match device {
             Device::Cpu => Ok(Resident::Cpu),
-            Device::Cuda { .. } if self.links.is_some() => {
-                Err(TrainError::Device(CudaError::Unsupported("link prediction".into())))
-            }
+            Device::Cuda { .. } if self.links.is_some() => Err(TrainError::Device(CpuOnly::Links.into())),
             Device::Cuda { device, precision, cache } => {
                 let data = CudaDataset::new(device, self, &self.network, self.loss, &Split::ALL)?;
                 Ok(Resident::Cuda { data, precision: *precision, cache: cache.clone() })
@@ -73,12 +71,12 @@ impl Resident {
         let Self::Cuda { data: resident, precision, cache } = self else {
             return Ok(Box::new(Cpu::new(data, &weights, data.loss, Isa::detect())));
         };
-        let lacking = |what: &str| Err(TrainError::Device(CudaError::Unsupported(what.into())));
+        let lacking = |what| Err(TrainError::Device(CudaError::Unsupported(what)));
         if purpose == Purpose::Training && config.train.accumulate > 1 {
-            return lacking("train.accumulate");
+            return lacking(CpuOnly::Accumulate);
         }
         if purpose == Purpose::Training && config.train.skip_bad_steps {
-            return lacking("train.skip_bad_steps");
+            return lacking(CpuOnly::SkipBadSteps);
         }
         let settings = CudaSettings {
             loss: data.loss,

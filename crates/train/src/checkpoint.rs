@@ -16,7 +16,7 @@ use gt_data::write_bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::error::{Result, TrainError};
+use crate::error::{CheckpointProblem, Result, RunProblem, TrainError};
 
 /// Files of a checkpoint by name.
 pub(crate) type Files = BTreeMap<&'static str, Vec<u8>>;
@@ -40,12 +40,12 @@ fn numbers(folder: &Path) -> Result<Vec<u64>> {
     match fs::read_dir(folder) {
         Ok(entries) => {
             for entry in entries {
-                let name = entry.map_err(|e| TrainError::io(folder, &e))?.file_name();
+                let name = entry.map_err(|e| TrainError::io(folder, e))?.file_name();
                 numbers.extend(name.to_str().and_then(|name| name.parse::<u64>().ok()));
             }
         }
         Err(e) if e.kind() == ErrorKind::NotFound => {}
-        Err(e) => return Err(TrainError::io(folder, &e)),
+        Err(e) => return Err(TrainError::io(folder, e)),
     }
     numbers.sort_unstable();
     Ok(numbers)
@@ -62,7 +62,7 @@ pub(crate) fn write(folder: &Path, number: u64, files: &Files) -> Result<()> {
     // A checkpoint with this number or a higher one was interrupted or damaged: the run has resumed
     // from an earlier one.
     for stale in numbers(folder)?.into_iter().filter(|&found| found >= number).map(|found| place(folder, found)) {
-        fs::remove_dir_all(&stale).map_err(|e| TrainError::io(&stale, &e))?;
+        fs::remove_dir_all(&stale).map_err(|e| TrainError::io(&stale, e))?;
     }
     let written = write_files(&here, files);
     if written.is_err() {
@@ -78,7 +78,7 @@ pub(crate) fn write(folder: &Path, number: u64, files: &Files) -> Result<()> {
 }
 
 fn write_files(here: &Path, files: &Files) -> Result<()> {
-    fs::create_dir_all(here).map_err(|e| TrainError::io(here, &e))?;
+    fs::create_dir_all(here).map_err(|e| TrainError::io(here, e))?;
     let mut manifest = Manifest { files: BTreeMap::new() };
     for (name, bytes) in files {
         write_bytes(&here.join(name), bytes)?;
@@ -92,7 +92,7 @@ fn write_files(here: &Path, files: &Files) -> Result<()> {
 
 #[cfg(unix)]
 fn sync_folder(folder: &Path) -> Result<()> {
-    fs::File::open(folder).and_then(|f| f.sync_all()).map_err(|e| TrainError::io(folder, &e))
+    fs::File::open(folder).and_then(|f| f.sync_all()).map_err(|e| TrainError::io(folder, e))
 }
 
 #[cfg(not(unix))]
@@ -105,7 +105,7 @@ pub(crate) struct Found {
     pub(crate) number: u64,
     pub(crate) files: BTreeMap<String, Vec<u8>>,
     /// The problems of newer checkpoints.
-    pub(crate) passed_over: Vec<String>,
+    pub(crate) passed_over: Vec<CheckpointProblem>,
 }
 
 /// The newest checkpoint that is whole; none if the first was never completed.
@@ -118,30 +118,28 @@ pub(crate) fn newest(folder: &Path) -> Result<Option<Found>> {
     for &number in numbers.iter().rev() {
         match read(&place(folder, number)) {
             Ok(files) => return Ok(Some(Found { number, files, passed_over })),
-            Err(problem) => passed_over.push(format!("{}: {problem}", place(folder, number).display())),
+            Err(problem) => passed_over.push(problem),
         }
     }
     if numbers.is_empty() || numbers == [1] && !place(folder, 1).join(MANIFEST).exists() {
         return Ok(None);
     }
-    let text = format!(
-        "no checkpoint is whole ({}); restore one from a copy, or start a new run with another --out",
-        passed_over.join("; ")
-    );
-    Err(TrainError::run(folder, text))
+    Err(TrainError::run(folder, RunProblem::NoWholeCheckpoint(passed_over)))
 }
 
-fn read(here: &Path) -> std::result::Result<BTreeMap<String, Vec<u8>>, String> {
-    let text = fs::read(here.join(MANIFEST)).map_err(|e| match e.kind() {
-        ErrorKind::NotFound => "it was never completed".to_owned(),
-        _ => format!("{MANIFEST}: {e}"),
+fn read(here: &Path) -> Result<BTreeMap<String, Vec<u8>>, CheckpointProblem> {
+    let path = here.join(MANIFEST);
+    let text = fs::read(&path).map_err(|e| match e.kind() {
+        ErrorKind::NotFound => CheckpointProblem::NeverCompleted(here.into()),
+        _ => CheckpointProblem::unreadable(&path, e),
     })?;
-    let manifest: Manifest = serde_json::from_slice(&text).map_err(|e| format!("its manifest is damaged: {e}"))?;
+    let manifest: Manifest = serde_json::from_slice(&text).map_err(|e| CheckpointProblem::unreadable(&path, e))?;
     let mut files = BTreeMap::new();
     for (name, expected) in manifest.files {
-        let bytes = fs::read(here.join(&name)).map_err(|e| format!("{name}: {e}"))?;
+        let path = here.join(&name);
+        let bytes = fs::read(&path).map_err(|e| CheckpointProblem::unreadable(&path, e))?;
         if hash(&bytes) != expected {
-            return Err(format!("{name} is damaged"));
+            return Err(CheckpointProblem::Damaged(path));
         }
         files.insert(name, bytes);
     }
@@ -220,11 +218,15 @@ mod tests {
         fs::write(place(folder.path(), 4).join("a"), "checkpoint 5").unwrap();
         let found = newest(folder.path()).unwrap().unwrap();
         assert_eq!(found.number, 3);
-        assert!(found.passed_over[0].ends_with("a is damaged"), "{:?}", found.passed_over);
+        let damaged = |problem: &CheckpointProblem| matches!(problem, CheckpointProblem::Damaged(at) if at.ends_with("00000004/a"));
+        assert!(damaged(&found.passed_over[0]), "{:?}", found.passed_over);
         fs::remove_file(place(folder.path(), 3).join(MANIFEST)).unwrap();
-        let error = newest(folder.path()).err().unwrap().to_string();
-        for part in ["no checkpoint is whole", "00000004: a is damaged", "00000003: it was never completed"] {
-            assert!(error.contains(part), "{error}");
+        match newest(folder.path()).err().unwrap() {
+            TrainError::Run { problem: RunProblem::NoWholeCheckpoint(problems), .. } => {
+                assert!(damaged(&problems[0]), "{problems:?}");
+                assert!(matches!(&problems[1], CheckpointProblem::NeverCompleted(at) if at.ends_with("00000003")));
+            }
+            other => panic!("{other}"),
         }
     }
 

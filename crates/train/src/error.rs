@@ -9,6 +9,7 @@ use gt_nn::backend::{BackendError, NotFinite};
 use gt_nn::cuda::CudaError;
 
 use crate::memory::TooLarge;
+use crate::predict::NoResult;
 
 /// Why a run could not start, continue, or be used.
 #[derive(Debug, thiserror::Error)]
@@ -64,13 +65,16 @@ pub enum TrainError {
         checkpoint: Option<PathBuf>,
     },
     /// A run directory cannot be used.
-    #[error("{}: {message}", path.display())]
+    #[error("{}: {problem}", path.display())]
     Run {
         /// The directory, or a file in it.
         path: PathBuf,
         /// Why.
-        message: String,
+        problem: RunProblem,
     },
+    /// A file of a checkpoint cannot be used.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointProblem),
     /// A run directory belongs to another process just now.
     #[error("{}: another process is training in it", .0.display())]
     Busy(PathBuf),
@@ -84,7 +88,7 @@ pub enum TrainError {
         /// Number of the first graph.
         first: usize,
         /// Why the first one cannot be used.
-        reason: String,
+        reason: Box<NoResult>,
     },
     /// A table of pairs does not say which graph its nodes belong to.
     #[error("{}: there is no column \"graph\", and the data has {graphs} graphs", path.display())]
@@ -104,7 +108,7 @@ pub enum TrainError {
         /// Its number.
         number: usize,
         /// Why.
-        reason: String,
+        reason: Box<NoResult>,
     },
     /// The loss, or a gradient, is infinite or NaN.
     #[error(
@@ -124,6 +128,88 @@ pub enum TrainError {
         /// The newest checkpoint.
         checkpoint: Option<PathBuf>,
     },
+}
+
+/// Why a run directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RunProblem {
+    /// A file has the name of the directory.
+    #[error("it is a file, not the directory of a run")]
+    NotADirectory,
+    /// No run has begun in the directory.
+    #[error("no run has begun there; start one without --resume")]
+    NotBegun,
+    /// Keys of the configuration have changed that one run cannot change.
+    #[error("{}; undo the change, or start a new run with another --out", join(.0))]
+    ChangedKeys(Vec<ChangedKey>),
+    /// The data file, named here, has changed since the run began.
+    #[error(
+        "the data it began with was another: graphs, features, targets, split or encodings in `{0}` have changed; \
+         restore them, or start a new run with another --out"
+    )]
+    OtherData(String),
+    /// There is a model, but no checkpoint.
+    #[error("the checkpoints of the model next to it are gone; start a new run with another --out")]
+    NoCheckpoint,
+    /// There are checkpoints, and each has a problem.
+    #[error("no checkpoint is whole ({}); restore one from a copy, or start a new run with another --out", join(.0))]
+    NoWholeCheckpoint(Vec<CheckpointProblem>),
+    /// The weights to be saved are infinite or NaN.
+    #[error(
+        "after {epochs} epochs and {batches} batches the parameters or running statistics are not finite, so they are not saved; \
+         a smaller optimizer.lr may help"
+    )]
+    NotFinite {
+        /// Complete epochs.
+        epochs: usize,
+        /// Batches done of the next epoch.
+        batches: usize,
+    },
+}
+
+/// A key of the configuration with its values before and after a change.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{key}` is {}, but was {}", .now.as_deref().unwrap_or("not set"), .before.as_deref().unwrap_or("not set"))]
+pub struct ChangedKey {
+    /// The key, such as `optimizer.lr`.
+    pub key: String,
+    /// Value in the run so far, as JSON; none if the key was not set.
+    pub before: Option<String>,
+    /// Value in the configuration now, as JSON; none if the key is not set.
+    pub now: Option<String>,
+}
+
+/// Why a checkpoint cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointProblem {
+    /// The process ended while it wrote the checkpoint.
+    #[error("{}: it was never completed", .0.display())]
+    NeverCompleted(PathBuf),
+    /// The manifest of the checkpoint does not list a file.
+    #[error("{} is missing", .0.display())]
+    Missing(PathBuf),
+    /// The bytes of a file are not those that were written.
+    #[error("{} is damaged", .0.display())]
+    Damaged(PathBuf),
+    /// A file cannot be read, or decoded.
+    #[error("{}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl CheckpointProblem {
+    pub(crate) fn unreadable(path: &Path, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Unreadable { path: path.into(), source: source.into() }
+    }
+}
+
+/// Messages on one line.
+fn join(all: &[impl ToString]) -> String {
+    all.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 /// Why data cannot be used for a configuration.
@@ -210,13 +296,13 @@ impl From<EncodingError> for TrainError {
 
 impl TrainError {
     /// An error about a run directory, or a file in it.
-    pub(crate) fn run(path: &Path, message: impl Into<String>) -> Self {
-        Self::Run { path: path.into(), message: message.into() }
+    pub(crate) fn run(path: &Path, problem: RunProblem) -> Self {
+        Self::Run { path: path.into(), problem }
     }
 
     /// The operating system refused.
-    pub(crate) fn io(path: &Path, error: &std::io::Error) -> Self {
-        Self::run(path, error.to_string())
+    pub(crate) fn io(path: &Path, source: std::io::Error) -> Self {
+        Self::File(DataError::Io { path: path.into(), source })
     }
 
     /// Adds the file of the data to the error, if there is a file and the error concerns data.

@@ -57,12 +57,12 @@ mod tensorboard;
 mod trainer;
 
 pub use backend::{Purpose, Resident};
-pub use error::{DataProblem, Result, TrainError};
+pub use error::{ChangedKey, CheckpointProblem, DataProblem, Result, RunProblem, TrainError};
 pub use evaluate::{Scores, evaluate};
 pub use links::{Links, PairRows, predict_pairs};
 pub use memory::{TooLarge, ensure_memory, gigabytes, memory};
 pub use outcome::{Best, EpochRecord, Observer, Outcome, Stop};
-pub use predict::{OnError, Query, QueryGraphs, QueryReport, Shard, expected, query};
+pub use predict::{NoResult, OnError, Query, QueryGraphs, QueryReport, Shard, expected, query};
 pub use prepared::Prepared;
 pub use report::{Machine, Report, document, escape};
 pub use run::RunDirectory;

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use gt_data::{
-    Chunk, ChunkLimits, DataError, Expected, ExpectedEncoding, FileProblem, GraphReader, Labels, RecordWriter, Records,
-    Rejected,
+    Chunk, ChunkLimits, DataError, Expected, ExpectedEncoding, FileProblem, GraphReader, Labels, Reason, RecordWriter,
+    Records, Rejected,
 };
 use gt_graph::encoding::EncodingKind;
 use gt_graph::{GraphStore, Layout, Level};
@@ -21,8 +21,44 @@ use gt_nn::backend::Device;
 
 use crate::error::{Result, TrainError};
 
-/// The reason for a graph whose result is infinite or NaN.
-pub(crate) const NOT_FINITE: &str = "the model's result is not a finite number";
+/// Why a graph or a pair of nodes has no result.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum NoResult {
+    /// The graph, or a cell of the row of pairs, cannot be used.
+    #[error(transparent)]
+    Unusable(#[from] Reason),
+    /// The result of the model is infinite or NaN.
+    #[error("the model's result is not a finite number")]
+    NotFinite,
+    /// The pair lies in a graph that cannot be used.
+    #[error("graph {graph}: {reason}")]
+    OfGraph {
+        /// The graph.
+        graph: usize,
+        /// Why the graph cannot be used.
+        reason: Reason,
+    },
+    /// The row names a graph that the data does not have.
+    #[error("column \"graph\": there is no graph {graph}; the data has {graphs}")]
+    NoGraph {
+        /// The graph.
+        graph: usize,
+        /// Number of graphs of the data.
+        graphs: usize,
+    },
+    /// The row names a node that its graph does not have.
+    #[error("column \"{column}\": there is no node {node}; graph {graph} has {nodes} nodes")]
+    NoNode {
+        /// The column, `source` or `target`.
+        column: &'static str,
+        /// The node.
+        node: usize,
+        /// The graph.
+        graph: usize,
+        /// Number of nodes of the graph.
+        nodes: usize,
+    },
+}
 
 /// What to compute for every graph of a file.
 #[derive(Clone, Debug)]
@@ -83,7 +119,7 @@ impl Shard {
 }
 
 /// Counts and reasons of a query over a file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct QueryReport {
     /// Rows written.
     pub rows: u64,
@@ -92,7 +128,7 @@ pub struct QueryReport {
     /// Graphs without a result.
     pub unusable: usize,
     /// Number and reason of the first few graphs without a result.
-    pub reasons: Vec<(usize, String)>,
+    pub reasons: Vec<(usize, NoResult)>,
     /// Nodes whose Weisfeiler–Lehman role the model does not know. They share the last role that it
     /// knows.
     pub roles_beyond: usize,
@@ -102,7 +138,7 @@ impl QueryReport {
     /// Reasons that are kept; the file has all.
     const KEPT: usize = 10;
 
-    fn note(&mut self, graph: usize, reason: String) {
+    fn note(&mut self, graph: usize, reason: NoResult) {
         self.unusable += 1;
         if self.reasons.len() < Self::KEPT {
             self.reasons.push((graph, reason));
@@ -173,7 +209,7 @@ pub fn query(
             let Some(reason) = answer.reason(graph) else { continue };
             let number = answer.first + graph;
             if on_error == OnError::Stop {
-                return Err(TrainError::Unusable { path: data.into(), what: "graph", number, reason });
+                return Err(TrainError::Unusable { path: data.into(), what: "graph", number, reason: reason.into() });
             }
             report.note(number, reason);
         }
@@ -183,8 +219,8 @@ pub fn query(
         writer.write(&answer.records(model, query)?)?;
     }
     // One shard without usable graphs is no error: the others may have some.
-    if shard == Shard::WHOLE && usable == 0 {
-        let (first, reason) = report.reasons.into_iter().next().unwrap_or_default();
+    if let Some((first, reason)) = report.reasons.first().filter(|_| shard == Shard::WHOLE && usable == 0) {
+        let (first, reason) = (*first, reason.clone().into());
         return Err(TrainError::NothingUsable { path: data.into(), graphs: report.graphs, first, reason });
     }
     if report.graphs == 0 {
@@ -215,9 +251,9 @@ impl Answer {
         let Chunk { first, graphs: mut store, results } = chunk;
         add_encodings(&mut store, &model.config.model).map_err(|error| match error {
             // The solver counts the usable graphs of the chunk.
-            EncodingError::Solver { graph, message } => {
+            EncodingError::Solver { graph, source } => {
                 let graph = first + results.iter().position(|result| *result == Ok(graph)).unwrap_or(graph);
-                EncodingError::Solver { graph, message }
+                EncodingError::Solver { graph, source }
             }
             width => width,
         })?;
@@ -243,10 +279,10 @@ impl Answer {
     }
 
     /// Why a graph has no result.
-    fn reason(&self, graph: usize) -> Option<String> {
+    fn reason(&self, graph: usize) -> Option<NoResult> {
         match &self.results[graph] {
-            Err(rejected) => Some(rejected.reason.to_string()),
-            Ok(_) => self.not_finite.contains(&graph).then(|| NOT_FINITE.to_owned()),
+            Err(rejected) => Some(rejected.reason.clone().into()),
+            Ok(_) => self.not_finite.contains(&graph).then_some(NoResult::NotFinite),
         }
     }
 
@@ -303,7 +339,7 @@ impl Answer {
                 }
             }
         }
-        let reasons: Vec<Option<String>> = (0..self.graphs()).map(|graph| self.reason(graph)).collect();
+        let reasons: Vec<_> = (0..self.graphs()).map(|graph| Some(self.reason(graph)?.to_string())).collect();
         records.texts("reason", rows.iter().map(|(graph, _)| reasons[*graph].as_deref()));
         Ok(records)
     }

@@ -5,42 +5,34 @@ use std::path::Path;
 use gt_models::{Config, Model};
 use serde_json::Value;
 
-use crate::error::{Result, TrainError};
+use crate::error::{ChangedKey, Result, RunProblem, TrainError};
 
 /// Keys that may change: the location of the data, how often the run is saved, and settings that
 /// help a run past an obstacle. Any other change would make it another run.
 const FREE: [&str; 5] =
     ["data.file", "optimizer.clip", "train.checkpoint_seconds", "train.hours", "train.skip_bad_steps"];
 
-/// Compares the model of a checkpoint with that of the run that resumes from it. Returns a message
-/// for every changed key that may change.
+/// Compares the model of a checkpoint with that of the run that resumes from it. Returns every
+/// changed key that may change.
 ///
 /// # Errors
 /// If another key was changed, or the data differs.
-pub(crate) fn compare(run: &Path, before: &Model, now: &Model, same_data: bool) -> Result<Vec<String>> {
+pub(crate) fn compare(run: &Path, before: &Model, now: &Model, same_data: bool) -> Result<Vec<ChangedKey>> {
     let (free, bound): (Vec<_>, Vec<_>) =
-        changes(&before.config, &now.config).into_iter().partition(|(key, _)| FREE.contains(&key.as_str()));
-    let sentences = |changes: Vec<(String, String)>| changes.into_iter().map(|(_, sentence)| sentence);
+        changes(&before.config, &now.config).into_iter().partition(|change| FREE.contains(&change.key.as_str()));
     // Other data may change a key (`links.directed`), and another key may change shape or scaling.
     let same_use = (&before.schema, &before.scaling) == (&now.schema, &now.scaling);
     if !same_data || bound.is_empty() && !same_use {
-        let file = &now.config.data.file;
-        let text = format!(
-            "the data it began with was another: graphs, features, targets, split or encodings in `{file}` have changed; \
-             restore them, or start a new run with another --out"
-        );
-        return Err(TrainError::run(run, text));
+        return Err(TrainError::run(run, RunProblem::OtherData(now.config.data.file.clone())));
     }
     if !bound.is_empty() {
-        let all: Vec<String> = sentences(bound).collect();
-        let text = format!("{}; undo the change, or start a new run with another --out", all.join("; "));
-        return Err(TrainError::run(&run.join("config.toml"), text));
+        return Err(TrainError::run(&run.join("config.toml"), RunProblem::ChangedKeys(bound)));
     }
-    Ok(sentences(free).collect())
+    Ok(free)
 }
 
-/// Keys that differ, each with a message.
-fn changes(before: &Config, now: &Config) -> Vec<(String, String)> {
+/// Keys that differ.
+fn changes(before: &Config, now: &Config) -> Vec<ChangedKey> {
     let tables = [before, now].map(|config| serde_json::to_value(config).expect("a configuration is plain data"));
     let keys = |section: &Value| section.as_object().map(|o| o.keys().cloned().collect()).unwrap_or_default();
     let mut changes = Vec::new();
@@ -52,9 +44,9 @@ fn changes(before: &Config, now: &Config) -> Vec<(String, String)> {
         all.sort();
         all.dedup();
         for key in all.into_iter().filter(|key| before[key] != now[key]) {
-            let told = |value: &Value| if value.is_null() { "not set".to_owned() } else { value.to_string() };
-            let sentence = format!("`{section}.{key}` is {}, but was {}", told(&now[&key]), told(&before[&key]));
-            changes.push((format!("{section}.{key}"), sentence));
+            let [before, now] =
+                [before, now].map(|keys| Some(&keys[&key]).filter(|v| !v.is_null()).map(Value::to_string));
+            changes.push(ChangedKey { key: format!("{section}.{key}"), before, now });
         }
     }
     changes
@@ -68,7 +60,7 @@ mod tests {
     fn every_changed_key_is_named_with_both_values() {
         let before = Config::default();
         let now = Config::from_toml("[model]\nwidth = 24\nedges = false\n[train]\nhours = 2.0").unwrap();
-        let sentences: Vec<String> = changes(&before, &now).into_iter().map(|(_, sentence)| sentence).collect();
+        let sentences: Vec<String> = changes(&before, &now).iter().map(ToString::to_string).collect();
         let expected = [
             "`model.edges` is false, but was not set",
             "`model.width` is 24, but was 64",

@@ -8,7 +8,7 @@ use gt_data::write_bytes;
 use gt_models::Config;
 
 use crate::checkpoint;
-use crate::error::{Result, TrainError};
+use crate::error::{Result, RunProblem, TrainError};
 use crate::outcome::EpochRecord;
 use crate::report::Report;
 use crate::tensorboard;
@@ -32,12 +32,12 @@ impl RunDirectory {
         let missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
         let made = path.ancestors().take_while(missing).last().map(Path::to_path_buf);
         if made.is_none() && !path.is_dir() {
-            return Err(TrainError::run(path, "it is a file, not the directory of a run"));
+            return Err(TrainError::run(path, RunProblem::NotADirectory));
         }
-        fs::create_dir_all(path).map_err(|e| TrainError::io(path, &e))?;
+        fs::create_dir_all(path).map_err(|e| TrainError::io(path, e))?;
         let lock = path.join(".lock");
         let file = File::options().create(true).truncate(false).write(true).open(&lock);
-        let file = file.map_err(|e| TrainError::io(&lock, &e))?;
+        let file = file.map_err(|e| TrainError::io(&lock, e))?;
         match file.try_lock() {
             Ok(()) => {
                 let run = Self { path: path.into(), made, _lock: file };
@@ -45,7 +45,7 @@ impl RunDirectory {
                 Ok(run)
             }
             Err(fs::TryLockError::WouldBlock) => Err(TrainError::Busy(path.into())),
-            Err(fs::TryLockError::Error(e)) => Err(TrainError::io(&lock, &e)),
+            Err(fs::TryLockError::Error(e)) => Err(TrainError::io(&lock, e)),
         }
     }
 
@@ -55,7 +55,7 @@ impl RunDirectory {
     /// If no run has begun there, or another process is writing to it.
     pub fn reopen(path: &Path) -> Result<Self> {
         if !has_begun(path) && !path.is_file() {
-            return Err(TrainError::run(path, "no run has begun there; start one without --resume"));
+            return Err(TrainError::run(path, RunProblem::NotBegun));
         }
         Self::open(path)
     }
@@ -87,8 +87,8 @@ impl RunDirectory {
     /// If it cannot be read.
     pub fn config(&self) -> Result<Config> {
         let file = self.path.join("config.toml");
-        let text = fs::read_to_string(&file).map_err(|e| TrainError::io(&file, &e))?;
-        Config::from_toml(&text).map_err(|e| TrainError::run(&file, e.to_string()))
+        let text = fs::read_to_string(&file).map_err(|e| TrainError::io(&file, e))?;
+        Config::from_toml(&text).map_err(|e| TrainError::from(e).in_file(Some(&file)))
     }
 
     /// Writes a file; it is complete or not there.
@@ -108,14 +108,14 @@ impl RunDirectory {
         let Some(newest) = checkpoint::newest(&self.checkpoints())? else { return Ok(()) };
         let kept = checkpoint::place(&self.checkpoints(), newest.number);
         for folder in entries(&self.checkpoints())?.into_iter().filter(|path| *path != kept) {
-            fs::remove_dir_all(&folder).map_err(|e| TrainError::io(&folder, &e))?;
+            fs::remove_dir_all(&folder).map_err(|e| TrainError::io(&folder, e))?;
         }
         let surplus = |name: &str| {
             ["model.safetensors", "best.safetensors", Report::FILE].contains(&name) || tensorboard::is_ours(name)
         };
         for file in entries(&self.path)? {
             if file.file_name().and_then(|name| name.to_str()).is_some_and(surplus) {
-                fs::remove_file(&file).map_err(|e| TrainError::io(&file, &e))?;
+                fs::remove_file(&file).map_err(|e| TrainError::io(&file, e))?;
             }
         }
         Ok(())
@@ -134,7 +134,7 @@ impl RunDirectory {
         let file = self.metrics();
         let appended =
             File::options().create(true).append(true).open(&file).and_then(|mut f| f.write_all(line.as_bytes()));
-        appended.map_err(|e| TrainError::io(&file, &e))
+        appended.map_err(|e| TrainError::io(&file, e))
     }
 
     /// The epochs so far; a last line that was cut off is left out.
@@ -146,7 +146,7 @@ impl RunDirectory {
         match fs::read_to_string(&file) {
             Ok(text) => Ok(text.lines().map_while(|line| serde_json::from_str(line).ok()).collect()),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(e) => Err(TrainError::io(&file, &e)),
+            Err(e) => Err(TrainError::io(&file, e)),
         }
     }
 }
@@ -154,7 +154,7 @@ impl RunDirectory {
 /// The entries of a folder.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let all = fs::read_dir(folder).and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
-    all.map_err(|e| TrainError::io(folder, &e))
+    all.map_err(|e| TrainError::io(folder, e))
 }
 
 fn has_begun(path: &Path) -> bool {

@@ -48,7 +48,7 @@ impl EventFile {
         let begin = record(&version(now.as_secs_f64()));
         let old = ours(run)?;
         if let [path] = &old[..] {
-            let bytes = fs::read(path).map_err(|e| TrainError::io(path, &e))?;
+            let bytes = fs::read(path).map_err(|e| TrainError::io(path, e))?;
             if bytes.get(begin.len()..) == Some(&epochs) {
                 return Ok(Self { path: path.clone(), metric });
             }
@@ -56,7 +56,7 @@ impl EventFile {
         let path = run.join(format!("{PREFIX}{:010}{SUFFIX}", now.as_secs()));
         write_bytes(&path, &[begin, epochs].concat())?;
         for file in old.iter().filter(|file| **file != path) {
-            fs::remove_file(file).map_err(|e| TrainError::io(file, &e))?;
+            fs::remove_file(file).map_err(|e| TrainError::io(file, e))?;
         }
         Ok(Self { path, metric })
     }
@@ -65,13 +65,13 @@ impl EventFile {
     pub(crate) fn add(&self, epoch: &EpochRecord) -> Result<()> {
         let bytes = record(&scalars(epoch, self.metric));
         let appended = File::options().append(true).open(&self.path).and_then(|mut file| file.write_all(&bytes));
-        appended.map_err(|e| TrainError::io(&self.path, &e))
+        appended.map_err(|e| TrainError::io(&self.path, e))
     }
 }
 
 /// Our event files in a run's directory.
 fn ours(run: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(run).map_err(|e| TrainError::io(run, &e))?.flatten();
+    let entries = fs::read_dir(run).map_err(|e| TrainError::io(run, e))?.flatten();
     Ok(entries.filter(|entry| entry.file_name().to_str().is_some_and(is_ours)).map(|entry| entry.path()).collect())
 }
 

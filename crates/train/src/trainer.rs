@@ -19,7 +19,7 @@ use gt_nn::cuda::CudaError;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::{self, Files, Writer};
-use crate::error::{Result, TrainError};
+use crate::error::{CheckpointProblem, Result, RunProblem, TrainError};
 use crate::evaluate::{Scores, outputs_from_bytes, outputs_to_bytes, score};
 use crate::outcome::{Best, EpochRecord, Observer, Outcome, Stop};
 use crate::pass::training_pass;
@@ -120,8 +120,7 @@ impl<'a> Trainer<'a> {
                 observer.note(&format!("resuming after {epoch} epochs and {batch} batches"));
             }
             None if run.path().join("model.safetensors").exists() => {
-                let text = "the checkpoints of the model next to it are gone; start a new run with another --out";
-                return Err(TrainError::run(&run.checkpoints(), text));
+                return Err(TrainError::run(&run.checkpoints(), RunProblem::NoCheckpoint));
             }
             None if run.has_begun() => observer.note("no checkpoint had been completed; starting from the beginning"),
             None => {}
@@ -132,32 +131,33 @@ impl<'a> Trainer<'a> {
     }
 
     fn restore(&mut self, found: &checkpoint::Found, observer: &mut dyn Observer) -> Result<()> {
-        let damaged = |what: &str, e: String| TrainError::run(&self.run.checkpoints(), format!("{what}: {e}"));
-        let file = |name: &str| {
-            found.files.get(name).ok_or_else(|| damaged(name, "it is not in the newest checkpoint".into()))
-        };
-        let model = Model::from_bytes(file("model.safetensors")?).map_err(|e| damaged("model", e.to_string()))?;
-        let state: State =
-            serde_json::from_slice(file("state.json")?).map_err(|e| damaged("state.json", e.to_string()))?;
+        let path = |name: &str| checkpoint::place(&self.run.checkpoints(), found.number).join(name);
+        let file = |name: &str| found.files.get(name).ok_or_else(|| CheckpointProblem::Missing(path(name)));
+        let model = Model::from_bytes(file("model.safetensors")?)
+            .map_err(|e| CheckpointProblem::unreadable(&path("model.safetensors"), e))?;
+        let state: State = serde_json::from_slice(file("state.json")?)
+            .map_err(|e| CheckpointProblem::unreadable(&path("state.json"), e))?;
         let same_data = state.data == self.state.data;
-        resume::compare(self.run.path(), &model, &self.model, same_data)?.iter().for_each(|text| observer.note(text));
+        let changes = resume::compare(self.run.path(), &model, &self.model, same_data)?;
+        changes.iter().for_each(|change| observer.note(&change.to_string()));
         self.state = state;
         if self.state.stop == Some(Stop::Hours) && !self.time_is_up() {
             self.state.stop = None;
         }
         let network = &self.data.network;
         let optimizer = load_optimizer(network, file("moments.safetensors")?);
-        let optimizer = optimizer.map_err(|e| damaged("moments.safetensors", e.to_string()))?;
+        let optimizer = optimizer.map_err(|e| CheckpointProblem::unreadable(&path("moments.safetensors"), e))?;
         self.backend.load(&model.weights, Some(&optimizer))?;
         let best = file("best.safetensors")?;
         if !best.is_empty() {
-            let best = Model::from_bytes(best).map_err(|e| damaged("best.safetensors", e.to_string()))?;
+            let best = Model::from_bytes(best);
+            let best = best.map_err(|e| CheckpointProblem::unreadable(&path("best.safetensors"), e))?;
             self.model.weights = best.weights;
         }
         self.outputs = outputs_from_bytes(self.data.target().kind, file("collected.bin")?)
-            .ok_or_else(|| damaged("collected.bin", "it is damaged".into()))?;
-        self.metrics =
-            String::from_utf8(file("metrics.jsonl")?.clone()).map_err(|e| damaged("metrics.jsonl", e.to_string()))?;
+            .ok_or_else(|| CheckpointProblem::Damaged(path("collected.bin")))?;
+        self.metrics = String::from_utf8(file("metrics.jsonl")?.clone())
+            .map_err(|e| CheckpointProblem::unreadable(&path("metrics.jsonl"), e))?;
         self.checkpoint = found.number;
         Ok(())
     }
@@ -375,12 +375,8 @@ impl<'a> Trainer<'a> {
     fn save(&mut self) -> Result<()> {
         let weights = self.backend.weights()?;
         if !weights.is_finite() {
-            let State { epoch, batch, .. } = self.state;
-            let text = format!(
-                "after {epoch} epochs and {batch} batches the parameters or running statistics are not finite, so they are not saved; \
-                 a smaller optimizer.lr may help"
-            );
-            return Err(TrainError::run(self.run.path(), text));
+            let State { epoch: epochs, batch: batches, .. } = self.state;
+            return Err(TrainError::run(self.run.path(), RunProblem::NotFinite { epochs, batches }));
         }
         self.checkpoint += 1;
         let state = serde_json::to_vec_pretty(&self.state).expect("a state is plain data");

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use graph_transformer_train::metrics::area_under_roc;
 use graph_transformer_train::{
-    DataProblem, Observer, PairRows, Prepared, Purpose, QueryGraphs, Resident, RunDirectory, Stop, TrainError, Trainer,
-    evaluate, predict_pairs,
+    DataProblem, NoResult, Observer, PairRows, Prepared, Purpose, QueryGraphs, Resident, RunDirectory, Stop,
+    TrainError, Trainer, evaluate, predict_pairs,
 };
 use gt_data::{Dataset, PairTable, RandomStream};
 use gt_graph::{FeatureLayout, FeatureRows, GraphParts, GraphStore, Layout, Schema, Split};
@@ -148,7 +148,7 @@ fn model_and_graphs(dataset: &Dataset, config: &Config) -> (Model, QueryGraphs) 
 }
 
 /// Scores a table of pairs; the lines of the result, and the rows without a score.
-fn score_table(model: &Model, graphs: &QueryGraphs, text: &str) -> (Vec<String>, BTreeMap<usize, String>) {
+fn score_table(model: &Model, graphs: &QueryGraphs, text: &str) -> (Vec<String>, BTreeMap<usize, NoResult>) {
     let folder = tempfile::tempdir().unwrap();
     let [pairs, scored] = ["pairs.csv", "scored.csv"].map(|name| folder.path().join(name));
     std::fs::write(&pairs, text).unwrap();
@@ -190,9 +190,11 @@ fn pairs_without_a_score_keep_their_rows_and_say_why() {
     let text = "graph,source,target\n2,500,0\n0,5,5\n4,0,1\n3,0,48\n,1,2\n0,x,1\n1,7,-1\n0,5,5\n";
     let (lines, unusable) = score_table(&model, &graphs, text);
     assert_eq!(unusable.keys().copied().collect::<Vec<_>>(), [1, 3, 4, 5, 6, 7]);
-    assert!(unusable[&1].starts_with("graph 2: "), "{}", unusable[&1]);
-    assert_eq!(unusable[&3], "column \"graph\": there is no graph 4; the data has 4");
-    assert_eq!(unusable[&4], "column \"target\": there is no node 48; graph 3 has 48 nodes");
+    assert!(matches!(unusable[&1], NoResult::OfGraph { graph: 2, .. }), "{}", unusable[&1]);
+    assert_eq!(unusable[&3], NoResult::NoGraph { graph: 4, graphs: 4 });
+    assert_eq!(unusable[&3].to_string(), "column \"graph\": there is no graph 4; the data has 4");
+    assert_eq!(unusable[&4], NoResult::NoNode { column: "target", node: 48, graph: 3, nodes: 48 });
+    assert_eq!(unusable[&4].to_string(), "column \"target\": there is no node 48; graph 3 has 48 nodes");
     let cells: Vec<&str> = ["2,500,0", "0,5,5", "4,0,1", "3,0,48", ",1,2", "0,,1", "1,7,", "0,5,5"].into();
     for (row, (line, cells)) in lines[1..].iter().zip(cells).enumerate() {
         let rest = line.strip_prefix(&format!("{cells},")).unwrap_or_else(|| panic!("{line}"));

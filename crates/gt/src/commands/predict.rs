@@ -8,8 +8,8 @@ use clap::Args;
 use gt_data::PairTable;
 use gt_models::config::TaskName;
 use gt_nn::backend::Device;
-use gt_nn::cuda::CudaError;
-use gt_train::{OnError, PairRows, Query, QueryGraphs, QueryReport, TrainError, predict_pairs};
+use gt_nn::cuda::CpuOnly;
+use gt_train::{NoResult, OnError, PairRows, Query, QueryGraphs, QueryReport, TrainError, predict_pairs};
 
 use super::output::check_spares_input;
 use super::query_args::QueryArgs;
@@ -59,7 +59,7 @@ impl Arguments {
         let table = PairTable::read(pairs)?;
         self.device.compute(|device| match device {
             Device::Cpu => Ok(()),
-            Device::Cuda { .. } => Err(TrainError::Device(CudaError::Unsupported("link prediction".into()))),
+            Device::Cuda { .. } => Err(TrainError::Device(CpuOnly::Links.into())),
         })?;
         let graphs = QueryGraphs::read(self.query.data(), &model)?;
         let mut rows = PairRows::new(table, &graphs)?;
@@ -78,11 +78,14 @@ impl Arguments {
     }
 
     /// Stops at a row without a score, if the user wants that.
-    fn check_pairs(&self, file: &Path, unusable: &BTreeMap<usize, String>) -> Result<(), TrainError> {
+    fn check_pairs(&self, file: &Path, unusable: &BTreeMap<usize, NoResult>) -> Result<(), TrainError> {
         match unusable.first_key_value() {
-            Some((row, reason)) if self.query.on_error() == OnError::Stop => {
-                Err(TrainError::Unusable { path: file.into(), what: "row", number: *row, reason: reason.clone() })
-            }
+            Some((row, reason)) if self.query.on_error() == OnError::Stop => Err(TrainError::Unusable {
+                path: file.into(),
+                what: "row",
+                number: *row,
+                reason: reason.clone().into(),
+            }),
             _ => Ok(()),
         }
     }

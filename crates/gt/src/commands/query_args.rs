@@ -121,7 +121,7 @@ impl QueryArgs {
     /// missing result of an unusable row.
     pub fn print(&self, one: &'static str, what: &str, report: &QueryReport) -> Result<()> {
         let QueryReport { rows, graphs, unusable, reasons, .. } = report;
-        let shown = reasons.iter().map(|(number, reason)| json!({one: number, "reason": reason}));
+        let shown = reasons.iter().map(|(number, reason)| json!({one: number, "reason": reason.to_string()}));
         let line = Line {
             out: self.out.display().to_string(),
             rows: *rows,

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use gt_graph::{FeatureSchema, Level, Schema, TargetKind, TargetSchema};
 use gt_nn::{Channels, HeadInput, Input, Loss, Network};
 
-use super::{Config, ConfigError, EdgeHead, Encoding, LinksConfig, LossName, ModelConfig, TaskName};
+use super::{Config, ConfigError, EdgeHead, Encoding, LinksConfig, LossName, ModelConfig, ProblemKind, TaskName};
 
 /// The input that embeds the columns; without columns, the constant 1 through a linear layer, as
 /// published.
@@ -32,10 +32,7 @@ impl Config {
         match (self.data.task, &schema.target) {
             (TaskName::Links, _) => Ok(Cow::Owned(TargetSchema::link())),
             (TaskName::Targets, Some(target)) => Ok(Cow::Borrowed(target)),
-            (TaskName::Targets, None) => Err(ConfigError::new(vec![
-                "the data has no targets to learn; targets are read from `y`, and data.task = \"links\" needs none"
-                    .into(),
-            ])),
+            (TaskName::Targets, None) => Err(ProblemKind::NoTargets.of("data.task").into()),
         }
     }
 
@@ -85,12 +82,6 @@ impl Config {
         let links = self.data.task == TaskName::Links;
         let one_class = *kind == TargetKind::Class && columns.len() == 1 && !links;
         let labels = *kind == TargetKind::Class && columns.iter().all(|&classes| classes <= 2);
-        let found = match (kind, columns.len()) {
-            _ if links => "links to predict, which needs bce".to_owned(),
-            (TargetKind::Float, n) => format!("{n} real-valued target{}", if n == 1 { "" } else { "s" }),
-            (TargetKind::Class, 1) => format!("one target of {} classes", columns[0]),
-            (TargetKind::Class, n) => format!("{n} targets of classes {columns:?}"),
-        };
         let (loss, fits) = match (self.train.loss, kind) {
             (LossName::Auto | LossName::L1, TargetKind::Float) => (Loss::L1, true),
             (LossName::Mse, _) => (Loss::Mse, *kind == TargetKind::Float),
@@ -105,16 +96,8 @@ impl Config {
         if fits && !columns.is_empty() {
             return Ok(loss);
         }
-        let name = toml::Value::try_from(self.train.loss).ok();
-        let name = name.as_ref().and_then(|n| n.as_str()).unwrap_or_default();
-        // A distance as the loss suggests that the targets are numbers.
-        let hint = match loss {
-            Loss::L1 | Loss::Mse if !links => {
-                "; whole numbers are classes; write real-valued targets with a decimal point"
-            }
-            _ => "",
-        };
-        Err(ConfigError::new(vec![format!("`train.loss`: {name} does not fit the data, which has {found}{hint}")]))
+        let target = (!links).then(|| target.into_owned());
+        Err(ProblemKind::Loss { loss: self.train.loss, target }.of("train.loss").into())
     }
 
     /// A configuration with every key filled in, so that all keys are visible.

@@ -2,20 +2,20 @@
 
 use toml::{Table, Value};
 
-use super::Config;
+use super::{Config, ConfigProblem, ProblemKind};
 
-/// Removes every unknown key, and adds an error message for each.
-pub(super) fn take_unknown(table: &mut Table) -> Vec<String> {
+/// Removes every unknown key, and returns a problem for each.
+pub(super) fn take_unknown(table: &mut Table) -> Vec<ConfigProblem> {
     // Everything optional is filled in, so that every key shows.
     let known = Table::try_from(Config::complete()).expect("a configuration is plain data");
     let mut problems = Vec::new();
     table.retain(|section, value| {
         let Some(Value::Table(keys)) = known.get(section) else {
-            problems.push(sentence(section, known.keys().map(String::clone)));
+            problems.push(unknown_key(section, known.keys().map(String::clone)));
             return false;
         };
         let Value::Table(found) = value else {
-            problems.push(format!("`{section}`: a section is expected, `[{section}]` and lines below it"));
+            problems.push(ProblemKind::NotASection(section.to_owned()).of(section));
             return false;
         };
         found.retain(|key, _| {
@@ -26,7 +26,7 @@ pub(super) fn take_unknown(table: &mut Table) -> Vec<String> {
             let all = known.iter().flat_map(|(section, keys)| {
                 keys.as_table().into_iter().flat_map(move |t| t.keys().map(move |key| format!("{section}.{key}")))
             });
-            problems.push(sentence(&format!("{section}.{key}"), all));
+            problems.push(unknown_key(&format!("{section}.{key}"), all));
             false
         });
         true
@@ -34,17 +34,14 @@ pub(super) fn take_unknown(table: &mut Table) -> Vec<String> {
     problems
 }
 
-fn sentence(wrong: &str, right: impl Iterator<Item = String>) -> String {
+fn unknown_key(wrong: &str, right: impl Iterator<Item = String>) -> ConfigProblem {
     let own = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
     let distance = |path: &str| {
         // The same key in another section is nearer than any other spelling.
         let moved = strsim::damerau_levenshtein(&own(wrong), &own(path)) + 1;
         strsim::damerau_levenshtein(wrong, path).min(moved)
     };
-    match nearest(right, own(wrong).len(), distance) {
-        Some(path) => format!("`{wrong}`: no such key; did you mean `{path}`?"),
-        None => format!("`{wrong}`: no such key"),
-    }
+    ProblemKind::UnknownKey { nearest: nearest(right, own(wrong).len(), distance) }.of(wrong)
 }
 
 /// The known name nearest to a wrong name of `length` letters, within three letters or a third of
@@ -59,8 +56,8 @@ pub fn nearest(
 }
 
 /// Sets `section.key=value`.
-pub(super) fn set(table: &mut Table, setting: &str) -> Result<(), String> {
-    let malformed = || format!("`{setting}`: expected `section.key=value`, such as `optimizer.lr=1e-3`");
+pub(super) fn set(table: &mut Table, setting: &str) -> Result<(), ConfigProblem> {
+    let malformed = || ProblemKind::Setting.of(setting);
     let (path, text) = setting.split_once('=').ok_or_else(malformed)?;
     let (section, key) = path.trim().split_once('.').ok_or_else(malformed)?;
     let text = text.trim();

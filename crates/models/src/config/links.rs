@@ -32,11 +32,7 @@ impl LinksConfig {
     }
 
     pub(super) fn check(&self, problems: &mut Problems) {
-        problems.unless((1..=1_000).contains(&self.negatives), "links.negatives", || {
-            format!("{}; it must be 1 to 1000", self.negatives)
-        });
-        problems.unless((0.0..1.0).contains(&self.hidden), "links.hidden", || {
-            format!("{}; it must be at least 0 and below 1", self.hidden)
-        });
+        problems.unless_within(1.0..=1_000.0, "links.negatives", self.negatives as f64);
+        problems.unless_within(0.0..1.0, "links.hidden", self.hidden);
     }
 }

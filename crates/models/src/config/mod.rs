@@ -5,11 +5,14 @@ mod build;
 mod keys;
 mod links;
 mod model;
+mod problem;
 mod training;
 
 pub use keys::nearest;
 pub use links::LinksConfig;
 pub use model::{EdgeHead, Encoding, Kind, ModelConfig, Variant};
+pub(crate) use problem::Problems;
+pub use problem::{ConfigError, ConfigProblem, ProblemKind};
 pub use training::{
     DataConfig, LossName, Optimizer, OptimizerConfig, Schedule, ScheduleConfig, SignFlip, TaskName, TrainConfig,
 };
@@ -47,41 +50,6 @@ pub struct Config {
     pub links: LinksConfig,
 }
 
-/// All problems of a configuration, one line each.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}", problems.join("\n"))]
-pub struct ConfigError {
-    problems: Vec<String>,
-}
-
-impl ConfigError {
-    pub(crate) fn new(problems: Vec<String>) -> Self {
-        Self { problems }
-    }
-
-    /// One message per problem.
-    pub fn problems(&self) -> &[String] {
-        &self.problems
-    }
-}
-
-/// Collects the problems of a configuration.
-#[derive(Default)]
-pub(crate) struct Problems(Vec<String>);
-
-impl Problems {
-    /// Adds a message about a key unless a condition holds.
-    pub(crate) fn unless(&mut self, fine: bool, key: &str, problem: impl FnOnce() -> String) {
-        if !fine {
-            self.0.push(format!("`{key}`: {}", problem()));
-        }
-    }
-
-    pub(crate) fn finish(self) -> Result<(), ConfigError> {
-        if self.0.is_empty() { Ok(()) } else { Err(ConfigError::new(self.0)) }
-    }
-}
-
 impl Config {
     /// Reads and checks a configuration.
     ///
@@ -98,21 +66,21 @@ impl Config {
     /// # Errors
     /// As for [`Config::from_toml`]; also if a setting has no `=`.
     pub fn from_toml_with(text: &str, settings: &[String]) -> Result<Self, ConfigError> {
-        let one = |problem: String| ConfigError::new(vec![problem]);
-        let mut table: toml::Table = toml::from_str(text).map_err(|e| one(e.to_string().trim_end().to_owned()))?;
+        let mut table: toml::Table = toml::from_str(text).map_err(ConfigProblem::of_reader)?;
         for setting in settings {
-            keys::set(&mut table, setting).map_err(one)?;
+            keys::set(&mut table, setting)?;
         }
         let mut problems = keys::take_unknown(&mut table);
         match table.try_into::<Self>() {
-            Err(error) => problems.push(value_problem(&error.to_string())),
-            Ok(config) => match config.check() {
-                Ok(()) if problems.is_empty() => return Ok(config),
-                Ok(()) => {}
-                Err(error) => problems.extend(error.problems),
-            },
+            Err(error) => problems.push(ConfigProblem::of_reader(error)),
+            Ok(config) => {
+                problems.extend(config.problems());
+                if problems.is_empty() {
+                    return Ok(config);
+                }
+            }
         }
-        Err(ConfigError::new(problems))
+        Err(problems.into())
     }
 
     /// The configuration as TOML text. Keys that follow the variant or the data are left out unless
@@ -126,6 +94,11 @@ impl Config {
     /// # Errors
     /// All problems at once.
     pub fn check(&self) -> Result<(), ConfigError> {
+        let problems = self.problems();
+        if problems.is_empty() { Ok(()) } else { Err(problems.into()) }
+    }
+
+    fn problems(&self) -> Vec<ConfigProblem> {
         let mut problems = Problems::default();
         self.data.check(&mut problems);
         self.model.check(&mut problems);
@@ -134,35 +107,8 @@ impl Config {
         self.train.check(&mut problems);
         self.links.check(&mut problems);
         let directed = self.data.task == TaskName::Links && self.links.directed == Some(true);
-        problems.unless(!directed || self.model.pairs != EdgeHead::Product, "model.pairs", || {
-            "a product does not distinguish directions, but links are directed; use `ends`".into()
-        });
-        problems.finish()
-    }
-}
-
-/// The message for a value of the wrong kind, in words of users. The parser's text has two lines,
-/// of which the second names the key.
-fn value_problem(text: &str) -> String {
-    let (message, key) = match text.trim_end().rsplit_once("\nin ") {
-        Some((message, key)) => (message, format!("{key}: ")),
-        None => (text.trim_end(), String::new()),
-    };
-    let wrong = message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: "));
-    if let Some((found, expected)) = wrong.and_then(|m| m.split_once(", expected ")) {
-        let expected = match expected {
-            "usize" | "u64" | "u32" if found.contains('-') => "a whole number that is not negative",
-            "usize" | "u64" | "u32" => "a whole number",
-            "f64" => "a number",
-            "a boolean" => "true or false",
-            other => other,
-        };
-        return format!("{key}{expected} is expected, not the {found}");
-    }
-    match message.strip_prefix("unknown variant ").and_then(|m| m.split_once(", expected ")) {
-        Some((found, known)) => {
-            format!("{key}there is no {found}; there are {}", known.trim_start_matches("one of ").replace(" or ", ", "))
-        }
-        None => format!("{key}{message}"),
+        let fine = !directed || self.model.pairs != EdgeHead::Product;
+        problems.unless(fine, "model.pairs", ProblemKind::DirectedProduct);
+        problems.0
     }
 }

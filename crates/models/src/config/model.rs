@@ -3,7 +3,7 @@
 use gt_nn::{AttentionScope, Clamp, Gate, Jump, LayerKind, Norm, Readout};
 use serde::{Deserialize, Serialize};
 
-use super::Problems;
+use super::{ProblemKind, Problems};
 
 /// The kind of the layers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -192,7 +192,7 @@ impl Default for ModelConfig {
 }
 
 /// Larger sizes are taken for typing errors.
-const MOST: usize = 1 << 16;
+const MOST: f64 = 65_536.0;
 
 impl ModelConfig {
     /// The head's hidden widths.
@@ -244,31 +244,27 @@ impl ModelConfig {
 
     pub(super) fn check(&self, problems: &mut Problems) {
         let Self { layers, width, heads, .. } = *self;
-        problems.unless(layers <= 1_000, "model.layers", || format!("{layers} layers; at most 1000 are possible"));
+        problems.unless_within(0.0..=1_000.0, "model.layers", layers as f64);
         for (key, value) in [("model.width", width), ("model.heads", heads), ("model.roles", self.roles)] {
-            problems.unless((1..=MOST).contains(&value), key, || format!("{value}; it must be 1 to {MOST}"));
+            problems.unless_within(1.0..=MOST, key, value as f64);
         }
-        problems.unless(!self.kind.has_heads() || heads == 0 || width.is_multiple_of(heads), "model.heads", || {
-            format!("{heads} heads do not divide the width {width}")
-        });
+        let divides = !self.kind.has_heads() || heads == 0 || width.is_multiple_of(heads);
+        problems.unless(divides, "model.heads", ProblemKind::Heads { heads, width });
         self.check_kind(problems);
-        let needs_size = matches!(self.encoding, Encoding::Laplacian | Encoding::RandomWalk);
-        problems.unless(!needs_size || (1..=1_024).contains(&self.encoding_size), "model.encoding_size", || {
-            format!("{}; it must be 1 to 1024", self.encoding_size)
-        });
+        if matches!(self.encoding, Encoding::Laplacian | Encoding::RandomWalk) {
+            problems.unless_within(1.0..=1_024.0, "model.encoding_size", self.encoding_size as f64);
+        }
         for (key, share) in [("model.dropout", self.dropout), ("model.input_dropout", self.input_dropout)] {
-            problems.unless((0.0..1.0).contains(&share), key, || format!("{share}; it must be at least 0 and below 1"));
+            problems.unless_within(0.0..1.0, key, share);
         }
         for &hidden in self.head.iter().flatten() {
-            problems.unless((1..=MOST).contains(&hidden), "model.head", || {
-                format!("a layer of width {hidden}; it must be 1 to {MOST}")
-            });
+            problems.unless_within(1.0..=MOST, "model.head", hidden as f64);
         }
         if self.edges == Some(false) {
             for (key, set) in
                 [("model.gate", self.gate.is_some()), ("model.symmetric_edges", self.symmetric_edges == Some(true))]
             {
-                problems.unless(!set, key, || "it needs an edge stream, but `model.edges` is false".into());
+                problems.unless(!set, key, ProblemKind::NoEdgeStream);
             }
         }
     }
@@ -285,26 +281,21 @@ impl ModelConfig {
 
     /// Keys that another kind of layers does not have.
     fn check_kind(&self, problems: &mut Problems) {
-        let kind = self.kind.name();
-        if self.kind == Kind::Transformer {
+        let kind = self.kind;
+        if kind == Kind::Transformer {
             return;
         }
-        let streams = self.kind == Kind::GatedGcn;
-        problems.unless(self.edges.is_none_or(|edges| edges == streams), "model.edges", || match streams {
-            true => format!("{kind} always has an edge stream"),
-            false => format!("{kind} has no edge stream"),
-        });
+        let fits = self.edges.is_none_or(|edges| edges == (kind == Kind::GatedGcn));
+        problems.unless(fits, "model.edges", ProblemKind::FixedEdgeStream(kind));
         let heads = [1, Self::default().heads];
-        problems.unless(self.kind.has_heads() || heads.contains(&self.heads), "model.heads", || {
-            format!("{kind} has no heads; leave the key out")
-        });
+        problems.unless(kind.has_heads() || heads.contains(&self.heads), "model.heads", ProblemKind::NoHeads(kind));
         for (key, set) in [
             ("model.variant", self.variant == Variant::Paper),
             ("model.gate", self.gate.is_some()),
             ("model.clamp", self.clamp.is_some()),
             ("model.symmetric_edges", self.symmetric_edges == Some(true)),
         ] {
-            problems.unless(!set, key, || format!("it applies only to the transformer, but `model.kind` is {kind}"));
+            problems.unless(!set, key, ProblemKind::OnlyTransformer(kind));
         }
     }
 }

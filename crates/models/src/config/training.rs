@@ -1,8 +1,10 @@
 //! `[data]`, `[optimizer]`, `[schedule]` and `[train]`.
 
+use std::ops::Bound;
+
 use serde::{Deserialize, Serialize};
 
-use super::Problems;
+use super::{ProblemKind, Problems};
 
 /// What is predicted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,9 +50,7 @@ impl DataConfig {
     pub(super) fn check(&self, problems: &mut Problems) {
         let sum: f64 = self.split.iter().sum();
         let fine = self.split.iter().all(|&share| share > 0.0) && (sum - 1.0).abs() < 1e-6;
-        problems.unless(fine, "data.split", || {
-            format!("{:?}; three shares above 0 that add up to 1 are expected", self.split)
-        });
+        problems.unless(fine, "data.split", ProblemKind::Shares(self.split));
     }
 }
 
@@ -107,15 +107,14 @@ impl OptimizerConfig {
     }
 
     pub(super) fn check(&self, problems: &mut Problems) {
-        let positive = |value: f64| value > 0.0 && value.is_finite();
         for (key, value) in [("optimizer.lr", self.lr), ("optimizer.epsilon", self.epsilon)] {
-            problems.unless(positive(value), key, || format!("{value}; it must be above 0"));
+            problems.unless_within((Bound::Excluded(0.0), Bound::Excluded(f64::INFINITY)), key, value);
         }
         for (key, value) in [("optimizer.beta1", self.beta1), ("optimizer.beta2", self.beta2)] {
-            problems.unless((0.0..1.0).contains(&value), key, || format!("{value}; it must be at least 0 and below 1"));
+            problems.unless_within(0.0..1.0, key, value);
         }
         for (key, value) in [("optimizer.weight_decay", self.weight_decay), ("optimizer.clip", self.clip)] {
-            problems.unless(value == 0.0 || positive(value), key, || format!("{value}; it must not be negative"));
+            problems.unless_within(0.0..f64::INFINITY, key, value);
         }
     }
 }
@@ -158,12 +157,10 @@ impl Default for ScheduleConfig {
 
 impl ScheduleConfig {
     pub(super) fn check(&self, lr: f64, problems: &mut Problems) {
-        problems.unless(self.factor > 0.0 && self.factor < 1.0, "schedule.factor", || {
-            format!("{}; it must lie between 0 and 1", self.factor)
-        });
-        problems.unless(self.min_lr >= 0.0 && (self.min_lr < lr || lr.is_nan()), "schedule.min_lr", || {
-            format!("{}; it must be at least 0 and below optimizer.lr = {lr}", self.min_lr)
-        });
+        let Self { factor, min_lr, .. } = *self;
+        problems.unless_within((Bound::Excluded(0.0), Bound::Excluded(1.0)), "schedule.factor", factor);
+        let fine = min_lr >= 0.0 && (min_lr < lr || lr.is_nan());
+        problems.unless(fine, "schedule.min_lr", ProblemKind::MinRate { min_lr, lr });
     }
 }
 
@@ -251,12 +248,10 @@ impl TrainConfig {
         for (key, value) in
             [("train.batch", self.batch), ("train.accumulate", self.accumulate), ("train.epochs", self.epochs)]
         {
-            problems.unless(value > 0, key, || "0; it must be at least 1".into());
+            problems.unless_within(1.0.., key, value as f64);
         }
         for (key, value) in [("train.hours", self.hours), ("train.checkpoint_seconds", self.checkpoint_seconds)] {
-            problems.unless(value.is_finite() && value >= 0.0, key, || {
-                format!("{value}; it must be a finite number, 0 or more")
-            });
+            problems.unless_within(0.0..f64::INFINITY, key, value);
         }
     }
 }

@@ -3,7 +3,7 @@
 use gt_graph::{GraphBatch, GraphStore, Level, Split};
 use gt_nn::backend::{Backend, Cpu, Cuda, CudaDataset, CudaSettings, Device, GraphSource, PassPlan, run};
 use gt_nn::cpu::Isa;
-use gt_nn::cuda::CudaError;
+use gt_nn::cuda::{CpuOnly, CudaError};
 
 use super::{Model, ModelError};
 use crate::config::TaskName;
@@ -136,7 +136,7 @@ impl Model {
         let target = self.target()?;
         if self.config.data.task == TaskName::Links {
             if device.is_gpu() {
-                return Err(ModelError::Backend(CudaError::Unsupported("link prediction".into()).into()));
+                return Err(ModelError::Backend(CudaError::Unsupported(CpuOnly::Links).into()));
             }
             return self.score_edges(graphs);
         }

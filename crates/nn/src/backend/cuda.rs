@@ -9,7 +9,7 @@ use gt_graph::{MISSING_CLASS, Split, TargetRows};
 use super::pass::{BadStep, NotFinite, PassEvent, PassOutcome, PassOutputs, PassPlan};
 use super::source::{DataSource, Labels};
 use super::{Backend, BackendError};
-use crate::cuda::{CudaDevice, CudaEngine, CudaError, CudaLabels, CudaTask, Pass, Precision, ResidentData};
+use crate::cuda::{CpuOnly, CudaDevice, CudaEngine, CudaError, CudaLabels, CudaTask, Pass, Precision, ResidentData};
 use crate::loss::Loss;
 use crate::network::Network;
 use crate::weights::{OptimizerState, Weights};
@@ -175,12 +175,12 @@ impl Backend for Cuda {
     }
 
     fn begin(&mut self, plan: PassPlan) -> Result<(), BackendError> {
-        let lacking = |what: &str| Err(CudaError::Unsupported(what.into()).into());
+        let lacking = |what| Err(CudaError::Unsupported(what).into());
         if plan.training.is_some_and(|steps| steps.accumulate > 1) {
-            return lacking("train.accumulate");
+            return lacking(CpuOnly::Accumulate);
         }
         if plan.training.is_some_and(|steps| steps.skip_bad_steps) {
-            return lacking("train.skip_bad_steps");
+            return lacking(CpuOnly::SkipBadSteps);
         }
         let listed: Vec<u32> = plan.order.graphs().iter().map(|&graph| graph as u32).collect();
         let labels = self.data.labels(plan.split);

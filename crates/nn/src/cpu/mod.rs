@@ -33,4 +33,4 @@ pub use engine::Engine;
 pub(crate) use head::source_width;
 pub use inspect::Attention;
 pub use peak::peak_gflops;
-pub use simd::Isa;
+pub use simd::{Isa, IsaError};

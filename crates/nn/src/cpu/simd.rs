@@ -65,21 +65,32 @@ impl Isa {
     /// The instruction set of a name.
     ///
     /// # Errors
-    /// An error message, if `GT_SIMD` names no version or one that this CPU lacks.
+    /// If no version has this name, or this CPU lacks the instructions.
     ///
     /// ```
-    /// use graph_transformer_nn::cpu::Isa;
+    /// use graph_transformer_nn::cpu::{Isa, IsaError};
     ///
     /// assert_eq!(Isa::named("portable"), Ok(Isa::Portable));
-    /// assert!(Isa::named("sse9").unwrap_err().contains("avx512, avx2 or portable"));
+    /// assert_eq!(Isa::named("sse9"), Err(IsaError::Unknown("sse9".into())));
     /// ```
-    pub fn named(name: &str) -> Result<Self, String> {
+    pub fn named(name: &str) -> Result<Self, IsaError> {
         match Self::ALL.into_iter().find(|isa| isa.name() == name) {
-            None => Err(format!("there is no instruction set `{name}`; it is avx512, avx2 or portable")),
-            Some(isa) if !isa.available() => Err(format!("this CPU has no {name}")),
+            None => Err(IsaError::Unknown(name.into())),
+            Some(isa) if !isa.available() => Err(IsaError::Unavailable(isa)),
             Some(isa) => Ok(isa),
         }
     }
+}
+
+/// Why an instruction set cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IsaError {
+    /// No instruction set has this name.
+    #[error("there is no instruction set `{0}`; it is avx512, avx2 or portable")]
+    Unknown(String),
+    /// This CPU lacks the instructions.
+    #[error("this CPU has no {}", .0.name())]
+    Unavailable(Isa),
 }
 
 /// Something to be computed, for whatever instruction set.

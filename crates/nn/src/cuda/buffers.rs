@@ -10,7 +10,7 @@ use cudarc::driver::CudaStream;
 use super::abi::{self, Pointer};
 use super::device::Precision;
 use super::engine::CudaTask;
-use super::error::{CudaError, OnGpu, Result};
+use super::error::{CpuOnly, OnGpu, Result};
 use super::memory::{Memory, at};
 use super::packing::places;
 use super::program::{Program, Shape};
@@ -121,7 +121,7 @@ impl Buffers {
         let layout = Parameters::new(network);
         let capacity = data.capacity(task.batch);
         if capacity.nodes.max(capacity.edges) > i32::MAX as usize {
-            return Err(CudaError::Unsupported("batches of more than 2,147,483,647 nodes or edges".into()));
+            return Err(CpuOnly::BatchSize.into());
         }
         let mut memory = Memory::new(stream, OnGpu::Network);
         let flat = flat(&mut memory, network, &layout, task.precision, program.shape)?;

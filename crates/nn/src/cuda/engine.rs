@@ -9,7 +9,7 @@ use cudarc::driver::{CudaGraph, CudaStream, sys};
 use super::abi;
 use super::buffers::Buffers;
 use super::device::{CudaDevice, Precision};
-use super::error::{CudaError, Result};
+use super::error::{CpuOnly, CudaError, Result};
 use super::labels::CudaLabels;
 use super::launches::Launches;
 use super::memory::at;
@@ -328,24 +328,16 @@ impl CudaEngine {
 
 /// The part of a network that only the CPU supports.
 fn check(network: &Network) -> Result<()> {
-    let lacking = |what: &str| Err(CudaError::Unsupported(what.into()));
-    if network.reads == HeadInput::Products {
-        return lacking("a model that reads products of nodes (model.pairs)");
+    let lacking = [
+        (network.reads == HeadInput::Products, CpuOnly::Products),
+        (network.symmetric_edges, CpuOnly::SymmetricEdges),
+        (network.channels.padded_width() > 512, CpuOnly::Channels),
+        (network.head.len() > 8 || network.head.is_empty(), CpuOnly::HeadLayers),
+        (network.layers == 0, CpuOnly::NoLayers),
+        (network.node.categorical.len().max(network.edge.categorical.len()) > 8, CpuOnly::CategoricalColumns),
+    ];
+    match lacking.into_iter().find(|(needed, _)| *needed) {
+        Some((_, lacking)) => Err(lacking.into()),
+        None => Ok(()),
     }
-    if network.symmetric_edges {
-        return lacking("a model with symmetric edges");
-    }
-    if network.channels.padded_width() > 512 {
-        return lacking("a model of more than 512 channels");
-    }
-    if network.head.len() > 8 || network.head.is_empty() {
-        return lacking("a head of more than 8 layers");
-    }
-    if network.layers == 0 {
-        return lacking("a model without layers");
-    }
-    if network.node.categorical.len() > 8 || network.edge.categorical.len() > 8 {
-        return lacking("a model of more than 8 categorical columns");
-    }
-    Ok(())
 }

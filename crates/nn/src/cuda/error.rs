@@ -4,6 +4,7 @@ use std::fmt;
 
 use cudarc::driver::DriverError;
 use cudarc::driver::sys::{CUresult, is_culib_present};
+use gt_graph::GraphError;
 
 /// Why a device cannot be used, or a pass failed.
 #[derive(Debug, thiserror::Error)]
@@ -37,9 +38,9 @@ pub enum CudaError {
     /// The kernels do not compile.
     #[error("the kernels do not compile: {0}")]
     Compile(String),
-    /// The model needs an operation that only the CPU supports so far.
+    /// The work needs something that only the CPU supports so far.
     #[error("{0} is not available on CUDA devices; use --device cpu")]
-    Unsupported(String),
+    Unsupported(#[from] CpuOnly),
     /// The driver is too old.
     #[error("the CUDA driver is of version {found}; {} or newer is needed", version(OLDEST_DRIVER))]
     OldDriver {
@@ -78,6 +79,53 @@ pub enum CudaError {
     /// Anything else.
     #[error("the CUDA driver reports: {0}")]
     Driver(String),
+}
+
+/// What only the CPU supports so far.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum CpuOnly {
+    /// Links instead of targets.
+    #[error("link prediction")]
+    Links,
+    /// Steps over several batches.
+    #[error("train.accumulate")]
+    Accumulate,
+    /// Training that skips steps which are not finite.
+    #[error("train.skip_bad_steps")]
+    SkipBadSteps,
+    /// A head that reads products of nodes.
+    #[error("a model that reads products of nodes (model.pairs)")]
+    Products,
+    /// Edge features that are the same in both directions.
+    #[error("a model with symmetric edges")]
+    SymmetricEdges,
+    /// Predictions for edges by a model that attends to full graphs.
+    #[error("a model that predicts edges and attends to full graphs")]
+    EdgesOfFullGraphs,
+    /// Layers that are too wide.
+    #[error("a model of more than 512 channels")]
+    Channels,
+    /// Layers that need more shared memory than an SM has.
+    #[error("a model this wide ({0} bytes of shared memory)")]
+    SharedMemory(usize),
+    /// No layer between input and head.
+    #[error("a model without layers")]
+    NoLayers,
+    /// A head that is too deep.
+    #[error("a head of more than 8 layers")]
+    HeadLayers,
+    /// Too many categorical columns of nodes or edges.
+    #[error("a model of more than 8 categorical columns")]
+    CategoricalColumns,
+    /// Batches whose nodes or edges 32-bit integers cannot count.
+    #[error("batches of more than 2,147,483,647 nodes or edges")]
+    BatchSize,
+    /// A data set whose nodes, edges or words 32-bit integers cannot count.
+    #[error("a data set of more than 2,147,483,647 nodes, edges or words")]
+    DataSize,
+    /// A data set that cannot be read in batches.
+    #[error("a data set of such graphs ({0})")]
+    Graphs(GraphError),
 }
 
 /// What is stored in GPU memory.

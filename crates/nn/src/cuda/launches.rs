@@ -10,7 +10,7 @@ use cudarc::driver::{CudaEvent, CudaStream, LaunchConfig, PushKernelArg};
 use super::abi;
 use super::buffers::{Buffers, Layer};
 use super::engine::CudaTask;
-use super::error::{CudaError, Result};
+use super::error::{CpuOnly, CudaError, Result};
 use super::memory::at;
 use super::program::Program;
 use super::resident::Size;
@@ -118,7 +118,7 @@ impl Launches {
         }
         for (name, bytes) in needs {
             if bytes > program.room(name) {
-                return Err(CudaError::Unsupported(format!("a model this wide ({bytes} bytes of shared memory)")));
+                return Err(CpuOnly::SharedMemory(bytes).into());
             }
         }
         Ok(Self { stream: Arc::clone(stream), side: Arc::clone(side), program, network, shared, size })

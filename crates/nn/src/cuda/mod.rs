@@ -21,7 +21,7 @@ mod resident;
 
 pub use device::{CudaDevice, Precision};
 pub use engine::{CudaEngine, CudaTask, Pass, PassResult};
-pub use error::{CudaError, OnGpu};
+pub use error::{CpuOnly, CudaError, OnGpu};
 pub use labels::CudaLabels;
 pub use resident::ResidentData;
 pub(crate) use resident::Size;

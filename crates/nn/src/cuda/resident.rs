@@ -6,7 +6,7 @@ use gt_graph::{FeatureRows, FullView, GraphBatch, GraphStore, Level};
 
 use super::abi;
 use super::device::CudaDevice;
-use super::error::{CudaError, OnGpu, Result};
+use super::error::{CpuOnly, OnGpu, Result};
 use super::memory::{Memory, Place};
 use crate::AttentionScope;
 use crate::network::{HeadInput, Input, Network};
@@ -74,7 +74,7 @@ impl Size {
 /// the data.
 fn check(network: &Network, edges: AttentionScope) -> Result<()> {
     if edges == AttentionScope::Full && network.reads.level() == Level::Edge {
-        return Err(CudaError::Unsupported("a model that predicts edges and attends to full graphs".into()));
+        return Err(CpuOnly::EdgesOfFullGraphs.into());
     }
     Ok(())
 }
@@ -102,7 +102,7 @@ impl ResidentData {
         // read.
         let total: usize = edge_counts.iter().sum();
         if store.num_nodes() > i32::MAX as usize || (!full && total > i32::MAX as usize) {
-            return Err(CudaError::Unsupported("a data set of more than 2,147,483,647 nodes or edges".into()));
+            return Err(CpuOnly::DataSize.into());
         }
         let mut lists = Lists::default();
         lists.take(store, full)?;
@@ -235,7 +235,7 @@ impl Table {
 
     fn upload(&self, memory: &mut Memory, input: &Input) -> Result<Features> {
         if self.hot.len() > i32::MAX as usize {
-            return Err(CudaError::Unsupported("a data set of more than 2,147,483,647 words".into()));
+            return Err(CpuOnly::DataSize.into());
         }
         Ok(Features {
             categorical: memory.with(&self.categorical)?,
@@ -264,7 +264,7 @@ impl Lists {
         let mut batch = GraphBatch::new();
         let ids: Vec<usize> = (0..store.len()).collect();
         for ids in ids.chunks(GRAPHS_AT_ONCE) {
-            batch.assemble(store, ids).map_err(|e| CudaError::Unsupported(e.to_string()))?;
+            batch.assemble(store, ids).map_err(CpuOnly::Graphs)?;
             self.node.add(batch.node());
             if full {
                 continue;

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use gt_data::{PairTable, Problem, Records};
+use gt_data::{PairTable, Problem, Reason, Records};
 use gt_models::{Model, PairGroup, sigmoid};
 
 use super::pairs::Pair;
 use crate::error::{Result, TrainError};
-use crate::predict::{NOT_FINITE, QueryGraphs};
+use crate::predict::{NoResult, QueryGraphs};
 
 /// The least number of pairs of a graph that one pass scores; a graph with more rows has larger
 /// passes. So neither does the memory for pairs outgrow that for the graph, nor do the passes over
@@ -20,7 +20,7 @@ pub struct PairRows {
     table: PairTable,
     /// Graph, row and nodes of the pairs that can be scored, by graph.
     found: Vec<(usize, usize, Pair)>,
-    unusable: BTreeMap<usize, String>,
+    unusable: BTreeMap<usize, NoResult>,
 }
 
 impl PairRows {
@@ -54,25 +54,26 @@ impl PairRows {
     }
 
     /// Why a row, counted from 1, gets no score; the reason names column and value.
-    pub fn unusable(&self) -> &BTreeMap<usize, String> {
+    pub fn unusable(&self) -> &BTreeMap<usize, NoResult> {
         &self.unusable
     }
 }
 
 /// The graph and the nodes that a row names, or what is wrong with it.
-fn find([graph, source, target]: [Result<usize, Problem>; 3], graphs: &QueryGraphs) -> Result<(usize, Pair), String> {
+fn find([graph, source, target]: [Result<usize, Problem>; 3], graphs: &QueryGraphs) -> Result<(usize, Pair), NoResult> {
     let [of_graph, of_source, of_target] = PairTable::COLUMNS;
-    let graph = graph.map_err(|problem| format!("column \"{of_graph}\": {problem}"))?;
+    let cell = |column: &str, problem| Reason::Column { column: column.into(), problem };
+    let graph = graph.map_err(|problem| cell(of_graph, problem))?;
     if graph >= graphs.len() {
-        return Err(format!("column \"{of_graph}\": there is no graph {graph}; the data has {}", graphs.len()));
+        return Err(NoResult::NoGraph { graph, graphs: graphs.len() });
     }
     // Before its nodes, which may not be known.
-    let stored = graphs.position(graph).map_err(|rejected| format!("graph {graph}: {}", rejected.reason))?;
+    let stored = graphs.position(graph);
+    let stored = stored.map_err(|rejected| NoResult::OfGraph { graph, reason: rejected.reason.clone() })?;
     let nodes = graphs.store().node_range(stored).len();
-    let node = |column: &str, cell: Result<usize, Problem>| match cell {
-        Ok(node) if node < nodes => Ok(node as u32),
-        Ok(node) => Err(format!("column \"{column}\": there is no node {node}; graph {graph} has {nodes} nodes")),
-        Err(problem) => Err(format!("column \"{column}\": {problem}")),
+    let node = |column, node: Result<usize, Problem>| match node.map_err(|problem| cell(column, problem))? {
+        node if node < nodes => Ok(node as u32),
+        node => Err(NoResult::NoNode { column, node, graph, nodes }),
     };
     Ok((stored, (node(of_source, source)?, node(of_target, target)?)))
 }
@@ -102,7 +103,7 @@ pub fn predict_pairs(model: &Model, graphs: &QueryGraphs, rows: &mut PairRows) -
     for ((_, row, _), logit) in found.iter().zip(logits) {
         match logit.is_finite() {
             true => scores[*row] = sigmoid(logit),
-            false => drop(unusable.insert(row + 1, NOT_FINITE.into())),
+            false => drop(unusable.insert(row + 1, NoResult::NotFinite)),
         }
     }
     let mut records = Records::default();
@@ -110,6 +111,7 @@ pub fn predict_pairs(model: &Model, graphs: &QueryGraphs, rows: &mut PairRows) -
         records.integers(name, (0..table.rows()).map(|row| table.cell(row, at).ok()));
     }
     records.reals("link_p1", scores);
-    records.texts("reason", (1..=table.rows()).map(|row| unusable.get(&row).map(String::as_str)));
+    let reasons: Vec<_> = (1..=table.rows()).map(|row| unusable.get(&row).map(NoResult::to_string)).collect();
+    records.texts("reason", reasons.iter().map(Option::as_deref));
     Ok(records)
 }
