@@ -162,7 +162,7 @@ fn data_that_does_not_fit_lies_in_the_computers_memory() {
     recorder.set_memory(memory);
     let device = CudaDevice::open(0).unwrap();
     let (engine, data) = case.engine(&device, None).unwrap();
-    assert!(!data.on_card() && data.bytes() == 0);
+    assert!(!data.is_on_gpu() && data.bytes() == 0);
     assert_eq!(memory - device.memory().unwrap().0, engine.bytes());
     drop((engine, data, device));
     assert_eq!(recorder.held(), "");

@@ -9,7 +9,7 @@ use gt_nn::backend::{BackendError, NotFinite};
 use gt_nn::cuda::CudaError;
 
 use crate::memory::TooLarge;
-use crate::predict::NoResult;
+use crate::query::NoResult;
 
 /// Why a run could not start, continue, or be used.
 #[derive(Debug, thiserror::Error)]

@@ -136,7 +136,7 @@ impl Cuda {
         let mut engine = CudaEngine::new(&data.device, &data.graphs, task, settings.cache)?;
         engine.prepare()?;
         engine.load(weights, None)?;
-        let off = if data.graphs.on_card() { "" } else { ", the data in the computer's memory" };
+        let off = if data.graphs.is_on_gpu() { "" } else { ", the data in the computer's memory" };
         let name = format!("{}, {}{off}", data.device_name(), settings.precision.name());
         Ok(Self { name, engine, data: Arc::clone(data), outputs: network.outputs(), plan: None })
     }

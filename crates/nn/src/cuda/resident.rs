@@ -139,13 +139,13 @@ impl ResidentData {
     }
 
     /// Whether the data set is in GPU memory, not in host memory.
-    pub fn on_card(&self) -> bool {
+    pub fn is_on_gpu(&self) -> bool {
         self.memory.place() == Place::Gpu
     }
 
     /// Bytes on the device.
     pub fn bytes(&self) -> usize {
-        if self.on_card() { self.memory.bytes() } else { 0 }
+        if self.is_on_gpu() { self.memory.bytes() } else { 0 }
     }
 
     /// The largest size of a batch of so many graphs: a function of data and batch size alone.

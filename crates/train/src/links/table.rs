@@ -7,7 +7,7 @@ use gt_models::{Model, PairGroup, sigmoid};
 
 use super::pairs::Pair;
 use crate::error::{Result, TrainError};
-use crate::predict::{NoResult, QueryGraphs};
+use crate::query::{NoResult, QueryGraphs};
 
 /// The least number of pairs of a graph that one pass scores; a graph with more rows has larger
 /// passes. So neither does the memory for pairs outgrow that for the graph, nor do the passes over

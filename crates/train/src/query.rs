@@ -4,22 +4,19 @@
 //! Rows line up with the graphs, nodes or edges of the file. A graph that the model cannot take has
 //! rows too, with empty cells and the reason. If even its size is unknown, it has a single row.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use gt_data::{
-    Chunk, ChunkLimits, DataError, Expected, ExpectedEncoding, FileProblem, GraphReader, Labels, Reason, RecordWriter,
-    Records, Rejected,
+    Chunk, ChunkLimits, DataError, FileProblem, GraphReader, Labels, Reason, RecordWriter, Records, Rejected,
 };
-use gt_graph::encoding::EncodingKind;
 use gt_graph::{GraphStore, Layout, Level};
-use gt_models::config::Encoding;
 use gt_models::{EncodingError, Model, Predictions, add_encodings, sigmoid};
 use gt_nn::Loss;
 use gt_nn::backend::Device;
 
 use crate::error::{Result, TrainError};
+use crate::expected::expected;
 
 /// Why a graph or a pair of nodes has no result.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -144,23 +141,6 @@ impl QueryReport {
             self.reasons.push((graph, reason));
         }
     }
-}
-
-/// The columns, encoding and labels that a model expects of a file.
-pub fn expected(model: &Model, labels: Labels) -> Expected<'_> {
-    let kind = match model.config.model.encoding {
-        Encoding::None => None,
-        Encoding::Laplacian => Some(EncodingKind::Laplacian),
-        Encoding::RandomWalk => Some(EncodingKind::RandomWalk),
-        Encoding::Wl => Some(EncodingKind::WeisfeilerLehman),
-    };
-    let width = model.config.model.encoding_size;
-    let encoding = kind.map(|kind| ExpectedEncoding { kind, width });
-    let schema = match model.reads_edges() {
-        true => Cow::Borrowed(&model.schema),
-        false => Cow::Owned(model.schema.clone().with_any_edge_value()),
-    };
-    Expected { schema, encoding, labels }
 }
 
 /// Computes a result for every graph of a file and writes them, row by row, in the order of the
