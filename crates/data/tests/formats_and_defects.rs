@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use arrow_array::builder::{Float64Builder, Int64Builder, ListBuilder, PrimitiveBuilder};
 use arrow_array::types::ArrowPrimitiveType;
-use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
+use arrow_array::{ArrayRef, Float64Array, Int64Array};
 use graph_transformer_data::{
     DataError, Expected, ExpectedEncoding, FileProblem, GraphReader, Labels, Number, Problem, Reason, Rejected, read,
     read_expecting,
 };
 use gt_graph::encoding::EncodingKind;
 use gt_graph::{FeatureSchema, GraphError, Level, Schema, TargetColumn, TargetKind, TargetSchema, Vocabulary};
-use support::{Shape, make};
+use support::{Shape, make, write_columns};
 
 /// How a file is written.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -116,7 +116,7 @@ impl Content {
             let lap = self.graphs.iter().map(|graph| graph.lap.as_deref());
             columns.push(("lap_pe", Arc::new(rows(Float64Builder::new(), lap, |value| value))));
         }
-        parquet(&path, columns);
+        write_columns(&path, columns);
         path
     }
 
@@ -162,11 +162,14 @@ impl Content {
             columns.push(("lap_pe0", Arc::new(lap.collect::<Float64Array>())));
         }
         let path = folder.join("t_nodes.parquet");
-        parquet(&path, columns);
+        write_columns(&path, columns);
         let edges: Vec<[i64; 3]> =
             owners.flat_map(|(number, graph)| graph.edges.iter().map(move |(s, d)| [number as i64, *s, *d])).collect();
         let column = |at: usize| Arc::new(Int64Array::from_iter_values(edges.iter().map(|edge| edge[at]))) as ArrayRef;
-        parquet(&folder.join("t_edges.parquet"), vec![("graph", column(0)), ("src", column(1)), ("dst", column(2))]);
+        write_columns(
+            &folder.join("t_edges.parquet"),
+            vec![("graph", column(0)), ("src", column(1)), ("dst", column(2))],
+        );
         path
     }
 }
@@ -185,14 +188,6 @@ fn rows<'a, T: ArrowPrimitiveType>(
         lists.append(graph.is_some());
     }
     lists.finish()
-}
-
-fn parquet(path: &Path, columns: Vec<(&str, ArrayRef)>) {
-    let batch = RecordBatch::try_from_iter(columns).unwrap();
-    let out = std::fs::File::create(path).unwrap();
-    let mut writer = parquet::arrow::ArrowWriter::try_new(out, batch.schema(), None).unwrap();
-    writer.write(&batch).unwrap();
-    writer.close().unwrap();
 }
 
 /// The model's columns: one feature per node.
@@ -396,19 +391,6 @@ fn an_encoding_is_the_files_if_a_first_graph_has_it() {
         let path = some.write(form, folder.path());
         let whole = read_expecting(&path, &expecting(&schema, true)).unwrap();
         assert!(whole.graphs().encodings().is_empty(), "{form:?}");
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("g.jsonl");
-    let line = |lap: &str| format!("{{\"node_feat\": [[1], [2]], \"edge_index\": [[], []], \"lap_pe\": {lap}}}\n");
-    let (good, wide) = (line("[[0.5], [1.5]]"), line("[[0.5, 1], [1.5, 2]]"));
-    let width = node(0, "lap_pe", Problem::Width { found: 2, expected: 1 });
-    // The model's width decides, wherever the odd graph stands.
-    for (odd, lines) in [(1, [&good, &wide, &good]), (0, [&wide, &good, &good])] {
-        std::fs::write(&path, lines.map(String::as_str).concat()).unwrap();
-        let found = results(&path, &expecting(&schema, true));
-        assert_eq!(found[odd].as_ref().unwrap_err().reason, width);
-        assert_eq!(found.iter().filter(|result| result.is_ok()).count(), 2);
-        assert_strict(read_expecting(&path, &expecting(&schema, true)).unwrap_err(), &width, Form::JsonLines, &path);
     }
 }
 

@@ -4,6 +4,8 @@
 
 #![cfg(unix)]
 
+mod support;
+
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -13,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use gt_testing::{Resource, say, skip};
 use serde_json::Value;
+use support::assert_names;
 
 /// A tiny model with everything random in it, saved as often as possible.
 const BEGIN: &str = "train --data data.jsonl --out run --set model.layers=1 --set model.width=8 --set model.heads=2 \
@@ -353,7 +356,7 @@ fn a_run_killed_while_its_first_files_are_written_goes_on_or_says_what_to_do() {
         } else {
             before += 1;
             let complaint = place.refused(RESUME);
-            assert!(complaint.contains("run: no run has begun there; start one without --resume"), "{complaint}");
+            assert_names(&complaint, &["run", "--resume"]);
             place.done(&quick);
         }
         left.assert_same(&place.path("run"), &story);
@@ -374,7 +377,7 @@ fn signals_end_a_run_with_130_and_it_goes_on_to_the_same_bytes_with_any_number_o
     for (number, (line, signal)) in sittings.iter().enumerate() {
         let end = place.interrupt(line, 20, signal);
         assert_eq!(end.code, Some(130), "{signal}: {}", end.said);
-        assert!(end.said.ends_with("interrupted; `gt train --resume --out run` resumes\n"), "{}", end.said);
+        assert_names(end.said.lines().last().unwrap(), &["`gt train --resume --out run`"]);
         assert_eq!(end.said.contains("resuming after "), number > 0, "{}", end.said);
     }
     place.done(&format!("{RESUME} --threads 2"));
@@ -452,7 +455,7 @@ fn a_place_that_cannot_be_written_is_refused_before_any_work() {
     let complaint = place.refused(&begin(3).replace("--out run", "--out file/run"));
     assert!(complaint.starts_with("error: file/run: Not a directory"), "{complaint}");
     let complaint = place.refused(&begin(3).replace("--out run", "--out file"));
-    assert!(complaint.starts_with("error: file: it is a file, not the directory of a run"), "{complaint}");
+    assert!(complaint.starts_with("error: file: "), "{complaint}");
     use std::os::unix::fs::PermissionsExt;
     fs::create_dir(place.path("run")).unwrap();
     fs::set_permissions(place.path("run"), fs::Permissions::from_mode(0o555)).unwrap();
@@ -485,8 +488,7 @@ fn a_run_goes_on_only_with_its_own_configuration_and_data() {
     assert_ne!(edited, config);
     fs::write(place.path("run/config.toml"), &edited).unwrap();
     let complaint = place.refused(RESUME);
-    let expected = "error: run/config.toml: `model.width` is 16, but was 8; undo the change, or start a new run with another --out\n";
-    assert!(complaint.ends_with(expected), "{complaint}");
+    assert_names(&complaint, &["run/config.toml", "`model.width`", "16", "8", "--out"]);
     fs::write(place.path("run/config.toml"), &config).unwrap();
 
     let data = fs::read_to_string(place.path("data.jsonl")).unwrap();
@@ -494,8 +496,7 @@ fn a_run_goes_on_only_with_its_own_configuration_and_data() {
     assert_ne!(changed, data);
     fs::write(place.path("other.jsonl"), &changed).unwrap();
     let complaint = place.refused(&format!("{RESUME} --data other.jsonl"));
-    assert!(complaint.contains("error: run: the data it began with was another"), "{complaint}");
-    assert!(complaint.contains("`other.jsonl`"), "{complaint}");
+    assert_names(&complaint, &["run", "`other.jsonl`"]);
     assert_eq!(fs::read_to_string(place.path("run/config.toml")).unwrap(), config, "a refused call changed the run");
 
     // The same data elsewhere is fine.
@@ -507,14 +508,14 @@ fn a_run_goes_on_only_with_its_own_configuration_and_data() {
 #[test]
 fn a_directory_without_a_run_or_without_a_whole_checkpoint_is_no_silent_restart() {
     let place = Place::new();
-    let complaint = "no run has begun there; start one without --resume";
-    assert!(place.refused(RESUME).contains(complaint));
+    assert_names(&place.refused(RESUME), &["run", "--resume"]);
     assert!(!place.path("run").exists());
     fs::create_dir(place.path("run")).unwrap();
-    assert!(place.refused(RESUME).contains(complaint));
+    assert_names(&place.refused(RESUME), &["run", "--resume"]);
     fs::remove_dir(place.path("run")).unwrap();
     fs::write(place.path("run"), "").unwrap();
-    assert!(place.refused(RESUME).contains("run: it is a file, not the directory of a run"));
+    let complaint = place.refused(RESUME);
+    assert!(complaint.contains("error: run: ") && !complaint.contains("--resume"), "{complaint}");
     fs::remove_file(place.path("run")).unwrap();
 
     assert_eq!(place.interrupt(&begin(EPOCHS), 5, "INT").code, Some(130));
@@ -525,18 +526,15 @@ fn a_directory_without_a_run_or_without_a_whole_checkpoint_is_no_silent_restart(
     fs::write(&state, &text[..text.len() / 2]).unwrap();
     fs::remove_file(checkpoints[0].join("moments.safetensors")).unwrap();
     let complaint = place.refused(RESUME);
-    for part in ["run/checkpoint: no checkpoint is whole", "state.json is damaged", "moments.safetensors: No such file"]
-    {
-        assert!(complaint.contains(part), "{complaint}");
-    }
+    assert_names(&complaint, &["run/checkpoint", "state.json", "moments.safetensors: No such file"]);
     // One that is whole is enough, and what is wrong with the other is said.
     fs::write(&state, &text).unwrap();
     fs::rename(&checkpoints[1], place.path("kept")).unwrap();
-    assert!(place.refused(RESUME).contains("no checkpoint is whole"));
+    assert_names(&place.refused(RESUME), &["run/checkpoint", "moments.safetensors: No such file"]);
     fs::rename(place.path("kept"), &checkpoints[1]).unwrap();
     assert_eq!(place.interrupt(RESUME, 8, "INT").code, Some(130));
     fs::remove_dir_all(place.path("run/checkpoint")).unwrap();
-    assert!(place.refused(RESUME).contains("run/checkpoint: the checkpoints of the model next to it are gone"));
+    assert_names(&place.refused(RESUME), &["run/checkpoint", "--out"]);
 }
 
 #[test]
@@ -549,7 +547,9 @@ fn a_second_process_in_the_same_directory_is_refused() {
             Command::new(env!("CARGO_BIN_EXE_gt")).args(line.split_whitespace()).current_dir(&place.0).output();
         let output = output.unwrap();
         assert_eq!(output.status.code(), Some(2));
-        assert_eq!(String::from_utf8_lossy(&output.stderr), "error: run: another process is training in it\n");
+        // The complaint is not about the run that has begun there.
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(complaint.starts_with("error: run: ") && !complaint.contains("--resume"), "{complaint}");
     }
     first.kill().unwrap();
     place.end(first);
@@ -561,6 +561,6 @@ fn a_second_process_in_the_same_directory_is_refused() {
 fn a_run_that_cannot_begin_leaves_no_directory() {
     let place = Place::new();
     fs::write(place.path("data.jsonl"), "{\"num_nodes\": 2, \"edge_index\": [[0], [5]]}\n").unwrap();
-    assert!(place.refused(&begin(3)).contains("edge 0 points to node 5"));
+    assert_names(&place.refused(&begin(3)), &["data.jsonl", "graph 0", "edge 0", "node 5"]);
     assert!(!place.path("run").exists());
 }

@@ -5,7 +5,7 @@ mod support;
 use std::fs;
 
 use serde_json::{Value, json};
-use support::Place;
+use support::{Place, assert_names};
 
 const TINY: &str =
     "--device cpu --set model.layers=1 --set model.width=8 --set model.encoding=none --set train.epochs=2";
@@ -81,14 +81,15 @@ fn settings_that_no_file_can_hold_are_refused() {
     write(&place, "data.jsonl", (0..20).map(|i| path(3, json!([0.1 * i as f64]))));
     for key in ["train.hours", "train.checkpoint_seconds"] {
         let complaint = place.refused(&format!("train --data data.jsonl {TINY} --set {key}=inf"));
-        assert!(complaint.contains(&format!("`{key}`: inf; it must be a finite number")), "{complaint}");
+        assert_names(&complaint, &[&format!("`{key}`"), "inf"]);
     }
-    for option in ["--seed 18446744073709551615", "--seeds 1,9223372036854775808"] {
-        let complaint = place.refused(&format!("train --data data.jsonl {TINY} {option}"));
-        assert!(complaint.contains("is not in 0..=9223372036854775807"), "{complaint}");
+    for (option, value) in [("--seed", "18446744073709551615"), ("--seeds", "1,9223372036854775808")] {
+        let complaint = place.refused(&format!("train --data data.jsonl {TINY} {option} {value}"));
+        let last = value.split(',').next_back().unwrap();
+        assert_names(&complaint, &[option, last, "0..=9223372036854775807"]);
     }
     // Nothing is left of a folder that was made in vain, nor of those around it.
-    assert!(place.refused("train --data nowhere.jsonl --out some/where/deep").contains("nowhere.jsonl"));
+    assert_names(&place.refused("train --data nowhere.jsonl --out some/where/deep"), &["nowhere.jsonl"]);
 }
 
 #[test]
@@ -102,7 +103,7 @@ fn a_model_of_graphs_is_not_scored_on_parts_of_nodes() {
     });
     write(&place, "parts.jsonl", graphs);
     let complaint = place.refused("eval run --data parts.jsonl --split test");
-    assert!(complaint.contains("its split divides nodes, its targets belong to graphs"), "{complaint}");
+    assert_names(&complaint, &["parts.jsonl", "nodes", "graphs"]);
 }
 
 #[test]
@@ -113,10 +114,10 @@ fn rows_of_no_columns_and_targets_of_none_are_told() {
         "{\"num_nodes\": 1, \"node_feat\": [[]], \"edge_index\": [[], []]}\n{\"num_nodes\": 1, \"node_feat\": [[5]], \"edge_index\": [[], []]}\n",
     );
     let complaint = place.refused("data info rows.jsonl");
-    assert!(complaint.contains("graph 1, node 0, column \"node_feat\": 1 values, expected 0"), "{complaint}");
+    assert_names(&complaint, &["rows.jsonl", "graph 1", "node 0", "\"node_feat\"", "1", "0"]);
     write(&place, "y.jsonl", (0..4).map(|_| path(2, json!([]))));
     let complaint = place.refused("data split y.jsonl --stratify --out s.jsonl");
-    assert!(complaint.contains("column \"y\": there is no value in it"), "{complaint}");
+    assert_names(&complaint, &["y.jsonl", "graph 0", "\"y\""]);
 }
 
 #[test]
@@ -124,16 +125,16 @@ fn results_do_not_replace_what_is_read() {
     let place = Place::new();
     trained(&place);
     let complaint = place.refused("attention run --data data.jsonl --graph 0 --out data.jsonl");
-    assert!(complaint.contains("--out would replace --data"), "{complaint}");
+    assert_names(&complaint, &["--out", "--data"]);
     place.done("data convert data.jsonl t_nodes.csv");
     for table in ["nodes", "edges", "graphs"] {
         let complaint = place.refused(&format!("predict run --data t_nodes.csv --out t_{table}.csv"));
-        assert!(complaint.contains("--out would replace --data"), "{complaint}");
+        assert_names(&complaint, &["--out", "--data"]);
     }
     place.done("predict run --data t_nodes.csv --out t.csv");
     let complaint =
         place.refused("data convert --nodes t_nodes.csv --edges t_edges.csv --graphs nothing.csv out.jsonl");
-    assert!(complaint.contains("nothing.csv"), "{complaint}");
+    assert_names(&complaint, &["nothing.csv"]);
     place.done("data convert --nodes t_nodes.csv --edges t_edges.csv --graphs t_graphs.csv out.jsonl");
 }
 
@@ -165,8 +166,8 @@ fn embeddings_that_are_no_numbers_are_empty() {
     place.done("embed run --data huge.jsonl --level node --out e.csv");
     let rows = fs::read_to_string(place.path("e.csv")).unwrap();
     for row in rows.lines().skip(1) {
-        assert!(row.contains("not a finite number"), "{row}");
-        assert!(row.contains(",,,,,,,,"), "{row}");
+        // Eight empty cells and a reason.
+        assert!(row.contains(",,,,,,,,") && !row.ends_with(','), "{row}");
     }
 }
 
@@ -180,7 +181,7 @@ fn links_of_complete_graphs_have_nothing_to_be_told_from() {
     };
     write(&place, "data.jsonl", (0..4).map(|_| complete(6)));
     let complaint = place.refused(&format!("train --data data.jsonl {TINY} --set data.task=links"));
-    assert!(complaint.contains("there is no pair without an edge to compare links with"), "{complaint}");
+    assert_names(&complaint, &["data.jsonl", "links", "train"]);
 }
 
 #[test]
@@ -189,7 +190,7 @@ fn a_quote_that_is_never_closed_loses_no_rows() {
     place.write("a_nodes.csv", "id,x\n0,1\n1,2\n2,0\n");
     place.write("a_edges.csv", "src,dst,note\n0,1,\"5 inch\n1,2,ok\n2,0,ok\n");
     let complaint = place.refused("data convert a_nodes.csv a.jsonl --ignore note");
-    assert!(complaint.contains("a_edges.csv: line 2: a cell begins with a quote that is never closed"), "{complaint}");
+    assert_names(&complaint, &["a_edges.csv", "line 2"]);
 }
 
 #[test]
@@ -234,7 +235,7 @@ fn converting_does_not_replace_what_is_read() {
     place.write("k_nodes.csv", nodes);
     place.write("k_edges.csv", edges);
     place.write("people.csv", nodes);
-    let onto = |line: &str| assert!(place.refused(line).contains("which is read; name another file"), "{line}");
+    let onto = |line: &str| assert_names(&place.refused(line), &["k_nodes.csv"]);
     onto("data convert k_nodes.csv k_nodes.csv");
     onto("data convert --nodes people.csv --edges k_edges.csv k_nodes.csv");
     assert_eq!(fs::read_to_string(place.path("k_nodes.csv")).unwrap(), nodes);
@@ -247,7 +248,7 @@ fn more_graphs_than_memory_holds_are_not_drawn() {
     let place = Place::new();
     let complaint = place.refused("data sbm cluster --train 99999999999999 --out t.jsonl");
     // Machines that do not tell their memory draw until there is none.
-    assert!(complaint.contains("100000000001999 graphs take at least 1700000000 GB of memory"), "{complaint}");
+    assert_names(&complaint, &["100000000001999", "1700000000 GB"]);
 }
 
 #[test]
@@ -267,8 +268,8 @@ fn a_split_that_is_drawn_for_other_data_is_told() {
     trained(&place);
     write(&place, "other.jsonl", (0..30).map(|i| path(2 + i % 4, json!([0.1 * i as f64]))));
     let told = |line: &str| String::from_utf8(place.gt(line).stderr).unwrap();
-    assert!(told("eval run --data other.jsonl").contains("other.jsonl has no split, so one is drawn as in training"));
-    assert!(!told("eval run").contains("no split"));
+    assert_names(&told("eval run --data other.jsonl"), &["other.jsonl", "split"]);
+    assert!(!told("eval run").contains("split"));
 }
 
 #[test]
@@ -287,10 +288,10 @@ fn tables_without_columns_are_named() {
     place.write("a_nodes.csv", "");
     place.write("a_edges.csv", "src,dst\n1,2\n");
     let complaint = place.refused("data convert a_nodes.csv a.jsonl");
-    assert!(complaint.contains("a_nodes.csv: it is empty"), "{complaint}");
+    assert_names(&complaint, &["a_nodes.csv"]);
     place.write("a_nodes.csv", "ID;x\nanna;1\n");
     let complaint = place.refused("data convert a_nodes.csv a.jsonl --ignore ID;x");
-    assert!(complaint.contains("there is no node 1; the table of nodes has no column of ids"), "{complaint}");
+    assert_names(&complaint, &["a_edges.csv", "row 1", "\"src\"", "node 1"]);
 }
 
 #[test]
@@ -298,6 +299,6 @@ fn data_of_a_run_that_is_not_here_is_told() {
     let place = Place::new();
     trained(&place);
     fs::rename(place.path("data.jsonl"), place.path("moved.jsonl")).unwrap();
-    assert!(place.refused("eval run").contains("data.jsonl: there is no such file here; the model was trained on it"));
+    assert_names(&place.refused("eval run"), &["data.jsonl", "--data"]);
     place.done("eval run --data moved.jsonl");
 }

@@ -2,6 +2,9 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+use std::path::Path;
+
+use arrow_array::{ArrayRef, RecordBatch};
 use graph_transformer_data::{Dataset, Splits};
 use gt_graph::encoding::{Coordinates, Encodings};
 use gt_graph::{FeatureRows, GraphParts, GraphStore, Level, MISSING_CLASS, Ragged, TargetKind, TargetRows};
@@ -32,6 +35,15 @@ impl Draw {
             }
         }
     }
+}
+
+/// Writes columns to a Parquet file as other programs do: without a schema of this program.
+pub fn write_columns(path: &Path, columns: Vec<(&str, ArrayRef)>) {
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let out = std::fs::File::create(path).unwrap();
+    let mut writer = parquet::arrow::ArrowWriter::try_new(out, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
 }
 
 /// What a made-up data set carries.

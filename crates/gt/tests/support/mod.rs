@@ -4,6 +4,19 @@
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
+/// Checks that a message has every fact (a name, a number, a key) as a word of its own, whatever the
+/// wording.
+#[track_caller]
+pub fn assert_names(message: &str, facts: &[&str]) {
+    let is_word = |(at, fact): (usize, &str)| {
+        let ends = [message[..at].chars().next_back(), message[at + fact.len()..].chars().next()];
+        !ends.into_iter().flatten().any(char::is_alphanumeric)
+    };
+    for fact in facts {
+        assert!(message.match_indices(fact).any(is_word), "{fact} is missing: {message}");
+    }
+}
+
 /// A folder in which `gt` runs.
 pub struct Place(pub tempfile::TempDir);
 
