@@ -536,15 +536,22 @@ fn encodings_need_whole_roles_and_no_broken_line_decides_about_them() {
 }
 
 #[test]
-fn a_table_without_a_column_in_the_middle_of_an_encoding_is_too_narrow() {
+fn a_table_names_the_column_of_an_encoding_that_it_lacks() {
     let folder = tempfile::tempdir().unwrap();
     file(folder.path(), "t_edges.csv", "src,dst\n0,1\n");
-    let path = file(folder.path(), "t_nodes.csv", "node,lap_pe0,lap_pe2\n0,0.5,1.5\n1,0.25,1.25\n");
     let schema = Schema::default();
-    let Err(DataError::Row { row: 1, column, problem, .. }) =
-        read_expecting(&path, &with_encoding(&schema, EncodingKind::Laplacian, 3))
-    else {
-        panic!("the table has 1 of 3 columns")
-    };
-    assert_eq!((&*column, problem), ("lap_pe", Problem::Width { found: 1, expected: 3 }));
+    for (columns, lacking) in [("lap_pe0,lap_pe2", "lap_pe1"), ("lap_pe1,lap_pe2", "lap_pe0")] {
+        let path = file(folder.path(), "t_nodes.csv", &format!("node,{columns}\n0,0.5,1.5\n1,0.25,1.25\n"));
+        for width in [1, 2, 3] {
+            let Err(DataError::File { problem: FileProblem::MissingColumn { column, .. }, .. }) =
+                read_expecting(&path, &with_encoding(&schema, EncodingKind::Laplacian, width))
+            else {
+                panic!("the table has {columns}")
+            };
+            assert_eq!(column, lacking);
+        }
+        assert!(matches!(read(&path), Err(DataError::File { problem: FileProblem::MissingColumn { .. }, .. })));
+        // A model without this encoding does not look at the columns.
+        assert!(read_expecting(&path, &with_encoding(&schema, EncodingKind::RandomWalk, 2)).is_ok());
+    }
 }

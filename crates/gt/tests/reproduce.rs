@@ -190,7 +190,7 @@ fn a_record_tells_everything_about_its_run() {
     assert_eq!(record["curve"].as_array().unwrap().len(), 3);
     assert!(record["seconds"].as_f64().unwrap() >= record["device_seconds"].as_f64().unwrap());
     assert_eq!(record["sittings"].as_array().unwrap().len(), 1);
-    assert_eq!(record["sittings"][0]["device"], "processor");
+    assert_eq!(record["sittings"][0]["device"], "CPU");
     let version = record["version"].as_str().unwrap();
     assert!(version.starts_with(env!("CARGO_PKG_VERSION")), "{version}");
     assert_eq!(place.done("--version").printed, format!("gt {version}\n"));
@@ -538,7 +538,7 @@ fn verdicts_claims_and_hours_follow_from_the_records() {
     assert!((units - 0.004 / 0.014f64.hypot(0.01)).abs() < 1e-6, "{units}");
     // The paper prints no hours for the eight runs of GCN and GAT.
     let hours = |device: &str| told["hours"]["ours"][device].as_f64().unwrap();
-    assert!((hours("processor, f32") - (24.0 * 36.0 + 18.0) / 3600.0).abs() < 1e-9);
+    assert!((hours("CPU, f32") - (24.0 * 36.0 + 18.0) / 3600.0).abs() < 1e-9);
     assert!((hours("GPU, f32") - 36.0 / 3600.0).abs() < 1e-9);
     assert_eq!((&told["hours"]["runs"], &told["hours"]["not_printed"]), (&25.into(), &8.into()));
     let paper = told["hours"]["paper"].as_f64().unwrap();

@@ -21,7 +21,7 @@ pub enum RunEvent<'a> {
         parameters: usize,
         /// The most epochs that it can have.
         epochs: usize,
-        /// The GPU's name, or `processor`.
+        /// The GPU's name, or `CPU`.
         device: &'a str,
     },
     /// An epoch has ended. At most one epoch per run is reported every 15 seconds.

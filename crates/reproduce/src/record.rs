@@ -107,7 +107,7 @@ pub struct BestScores {
 /// A sitting: the part of a run that one call made on one machine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Sitting {
-    /// The GPU's name, or `processor`.
+    /// The GPU's name, or `CPU`.
     pub device: String,
     /// Precision of products.
     pub precision: String,

@@ -25,7 +25,7 @@ const EPOCH_INTERVAL: Duration = Duration::from_secs(15);
 /// File with the sittings of an unfinished run.
 const SITTINGS: &str = "sittings.json";
 /// The device of runs on the CPU, as records name it.
-const CPU: &str = "processor";
+const CPU: &str = "CPU";
 
 /// What all runs of a plan share.
 pub struct Runner<'a> {

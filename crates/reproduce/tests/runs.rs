@@ -67,7 +67,7 @@ fn a_run_reports_start_epochs_and_record() {
     let outcome = train(&plan(&["cluster-sparse-none-bn"], &folder, &paper), &folder, &paper, &events);
     assert_eq!(outcome.finished, ["cluster-sparse-none-bn-41"]);
     let expected = [
-        "cluster-sparse-none-bn-41 started: 8 graphs, processor",
+        "cluster-sparse-none-bn-41 started: 8 graphs, CPU",
         "cluster-sparse-none-bn-41 epoch 1: accuracy",
         "cluster-sparse-none-bn-41 finished: 1/1",
     ];

@@ -56,4 +56,13 @@ unsafe impl GlobalAlloc for PeakMemory {
         // SAFETY: the caller's promise is passed on.
         unsafe { System.dealloc(pointer, layout) }
     }
+
+    /// Large blocks grow in place or by remapping, so that old and new do not count together.
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let live = self.live.fetch_add(size, Ordering::Relaxed) + size - layout.size();
+        self.live.fetch_sub(layout.size(), Ordering::Relaxed);
+        self.peak.fetch_max(live, Ordering::Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
 }

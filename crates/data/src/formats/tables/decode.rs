@@ -22,8 +22,23 @@ use crate::raw::{
     Values,
 };
 use crate::reason::Problem;
-use crate::resolve::Expected;
+use crate::resolve::{Expected, Wanted};
 use crate::stored_schema::StoredSchema;
+
+/// Checks that the columns of an encoding count from 0 without a gap. A column behind a gap would be
+/// ignored silently.
+fn check_numbers(table: &Table, prefix: &str) -> Result<()> {
+    let is_numbered = |name: &str| name.strip_prefix(prefix).is_some_and(|number| number.parse::<usize>().is_ok());
+    let count = table.columns.iter().filter(|column| is_numbered(&column.name)).count();
+    match (0..count).map(|at| format!("{prefix}{at}")).find(|name| table.position(name).is_none()) {
+        Some(column) => {
+            let found = table.columns.iter().map(|column| column.name.clone()).collect();
+            let hint = "; the columns of an encoding count from 0";
+            Err(DataError::file(&table.path, FileProblem::MissingColumn { column, found, hint }))
+        }
+        None => Ok(()),
+    }
+}
 
 /// Reads tables.
 pub(crate) struct Decoder {
@@ -54,6 +69,9 @@ impl Decoder {
             return Err(DataError::file(&table.path, FileProblem::NoColumns));
         }
         mapping.check(&all)?;
+        let wanted = Wanted::new(expected);
+        let encodings = [c::LAP_PE, c::RW_PE].into_iter().filter(|name| wanted.has_column(name));
+        encodings.into_iter().try_for_each(|prefix| check_numbers(&tables.nodes, prefix))?;
         let stored = find_schema(&schema_path(&paths.nodes))?.filter(|_| mapping.is_default());
         let ids = Ids::new(&tables.nodes, &tables.edges, tables.graphs.as_ref(), mapping)?;
         let roles = Roles::new(&tables, &ids, mapping, expected, stored.as_ref().map(|stored| &stored.schema))?;
