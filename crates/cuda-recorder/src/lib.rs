@@ -19,11 +19,13 @@
 //! ```
 #![cfg(target_os = "linux")]
 
+mod child;
 mod golden;
 mod library;
 mod recorder;
 mod recording;
 
+pub use child::ChildMachine;
 pub use golden::compare;
 pub use recorder::{Failure, Recorder};
 pub use recording::Recording;

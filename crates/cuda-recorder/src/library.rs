@@ -1,6 +1,7 @@
 //! The two shared libraries, loaded under the names that programs look for.
 
 use std::ffi::{CStr, CString, c_char, c_void};
+use std::path::Path;
 use std::sync::OnceLock;
 
 /// Takes text out of the driver.
@@ -12,6 +13,8 @@ pub(crate) struct Library {
     pub(crate) start: extern "C" fn(),
     pub(crate) fail: unsafe extern "C" fn(function: *const c_char, nth: u64, error: i32, lasting: bool),
     pub(crate) set_memory: extern "C" fn(bytes: u64),
+    pub(crate) set_driver_version: extern "C" fn(version: i32),
+    pub(crate) set_capability: extern "C" fn(major: i32, minor: i32),
     pub(crate) calls: unsafe extern "C" fn(function: *const c_char) -> u64,
     pub(crate) take: unsafe extern "C" fn(sink: Sink, to: *mut c_void),
     pub(crate) held: unsafe extern "C" fn(sink: Sink, to: *mut c_void),
@@ -33,6 +36,8 @@ impl Library {
                     start: find(driver, c"recorder_start"),
                     fail: find(driver, c"recorder_fail"),
                     set_memory: find(driver, c"recorder_set_memory"),
+                    set_driver_version: find(driver, c"recorder_set_driver_version"),
+                    set_capability: find(driver, c"recorder_set_capability"),
                     calls: find(driver, c"recorder_calls"),
                     take: find(driver, c"recorder_take"),
                     held: find(driver, c"recorder_held"),
@@ -42,8 +47,13 @@ impl Library {
     }
 }
 
+/// The folder of both libraries.
+pub(crate) fn folder() -> &'static Path {
+    Path::new(env!("OUT_DIR"))
+}
+
 fn open(name: &str) -> *mut c_void {
-    let path = CString::new(format!("{}/{name}", env!("OUT_DIR"))).expect("paths have no zero");
+    let path = CString::new(format!("{}/{name}", folder().display())).expect("paths have no zero");
     // SAFETY: the stand-in initialises nothing but the standard library.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     assert!(!handle.is_null(), "{path:?} cannot be loaded");

@@ -48,6 +48,16 @@ impl Recorder {
         (self.library.set_memory)(bytes as u64);
     }
 
+    /// Gives the driver another version, as drivers count: 11,020 for 11.2.
+    pub fn set_driver_version(&self, version: i32) {
+        (self.library.set_driver_version)(version);
+    }
+
+    /// Gives the device another compute capability.
+    pub fn set_capability(&self, major: i32, minor: i32) {
+        (self.library.set_capability)(major, minor);
+    }
+
     /// Number of calls of a driver function since the start; of all functions for an empty name.
     pub fn calls(&self, function: &str) -> u64 {
         let function = name(function);

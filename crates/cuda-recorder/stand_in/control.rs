@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_void};
 
+use crate::CURRENT;
 use crate::pointers::text_at;
 use crate::state::{Code, Failure, State, lock};
 
@@ -10,6 +11,8 @@ type Sink = extern "C" fn(to: *mut c_void, text: *const u8, length: usize);
 #[unsafe(no_mangle)]
 extern "C" fn recorder_start() {
     *lock() = State::new();
+    // A test makes the same calls whichever test had the thread before.
+    CURRENT.set(0);
 }
 
 #[unsafe(no_mangle)]
@@ -20,6 +23,16 @@ extern "C" fn recorder_fail(function: *const c_char, nth: u64, error: Code, last
 #[unsafe(no_mangle)]
 extern "C" fn recorder_set_memory(bytes: u64) {
     lock().memory.total = bytes as usize;
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn recorder_set_driver_version(version: i32) {
+    lock().machine.driver_version = version;
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn recorder_set_capability(major: i32, minor: i32) {
+    lock().machine.capability = (major, minor);
 }
 
 #[unsafe(no_mangle)]

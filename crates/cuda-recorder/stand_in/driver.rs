@@ -5,6 +5,7 @@
 
 mod capture;
 mod control;
+mod machine;
 mod memory;
 mod pointers;
 mod resources;
@@ -19,8 +20,6 @@ use pointers::{bytes_at, bytes_at_mut, put, text_at};
 use resources::{Handle, Resource};
 use state::{Code, INVALID_HANDLE, INVALID_VALUE, State, call, give_back};
 
-/// CUDA 13.0.
-const VERSION: i32 = 13_000;
 const NOT_FOUND: Code = 500;
 const INVALID_DEVICE: Code = 101;
 const INVALID_IMAGE: Code = 200;
@@ -71,8 +70,8 @@ extern "C" fn cuGetErrorString(error: Code, text: *mut *const c_char) -> Code {
 
 driver! {
     fn cuInit(_state, _flags: u32) { Ok(()) }
-    fn cuDriverGetVersion(_state, version: *mut i32) {
-        put(version, VERSION);
+    fn cuDriverGetVersion(state, version: *mut i32) {
+        put(version, state.machine.driver_version);
         Ok(())
     }
     fn cuDeviceGetCount(_state, count: *mut i32) {
@@ -91,13 +90,13 @@ driver! {
         bytes_at_mut(name.cast(), text.len()).copy_from_slice(text);
         Ok(())
     }
-    fn cuDeviceGetAttribute(_state, value: *mut i32, attribute: i32, _device: i32) {
+    fn cuDeviceGetAttribute(state, value: *mut i32, attribute: i32, _device: i32) {
         put(value, match attribute {
             16 => 132,           // multiprocessors
             36 => 3_201_000,     // memory clock, kHz
             37 => 6_144,         // width of the memory's bus, bits
-            75 => 9,             // compute capability
-            76 => 0,
+            75 => state.machine.capability.0,
+            76 => state.machine.capability.1,
             97 => 232_448,       // shared memory that a block may use
             115 => 1,            // memory pools
             _ => return Err(INVALID_VALUE),

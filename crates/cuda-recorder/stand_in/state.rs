@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{Arguments, Write};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use crate::capture::Capture;
+use crate::machine::Machine;
 use crate::memory::Memory;
 use crate::resources::Resources;
 
@@ -27,6 +28,7 @@ pub struct Failure {
 /// One device, its only context, and the recording.
 pub struct State {
     pub text: String,
+    pub machine: Machine,
     pub memory: Memory,
     pub resources: Resources,
     pub capture: Option<Capture>,
@@ -37,9 +39,10 @@ pub struct State {
 }
 
 impl State {
-    pub const fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             text: String::new(),
+            machine: Machine::new(),
             memory: Memory::new(),
             resources: Resources::new(),
             capture: None,
@@ -89,7 +92,7 @@ impl State {
     }
 }
 
-static STATE: Mutex<State> = Mutex::new(State::new());
+static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| Mutex::new(State::from_environment()));
 
 /// The state, for one call.
 pub fn lock() -> MutexGuard<'static, State> {

@@ -268,6 +268,22 @@ fn a_machine_without_a_device_says_so() {
     assert_eq!(recorder.held(), "");
 }
 
+#[test]
+fn a_driver_or_a_device_that_is_too_old_is_named_with_its_version() {
+    let recorder = Recorder::start();
+    recorder.set_driver_version(11_060);
+    assert!(matches!(CudaDevice::open(0), Err(CudaError::OldDriver { found }) if found == "11.6"));
+    recorder.set_driver_version(11_070);
+    recorder.set_capability(7, 5);
+    match CudaDevice::open(0) {
+        Err(CudaError::TooOld { name, major: 7, minor: 5 }) => assert_eq!(name, "NVIDIA H200"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(recorder.held(), "");
+    recorder.set_capability(8, 0);
+    CudaDevice::open(0).unwrap();
+}
+
 /// A folder for compiled kernels, empty at first and gone afterwards.
 struct Cache(PathBuf);
 

@@ -196,7 +196,9 @@ impl<'a> Trainer<'a> {
             Err(TrainError::Device(cause @ CudaError::Lost(_))) => {
                 // Checkpoints handed to the writer are whole, even if the GPU failed.
                 self.writer.finish()?;
-                Err(TrainError::Lost { cause, epoch: self.state.epoch + 1, checkpoint: self.last_checkpoint() })
+                // A run that has reached its end is in no further epoch.
+                let epoch = self.state.epoch + usize::from(self.state.stop.is_none());
+                Err(TrainError::Lost { cause, epoch, checkpoint: self.last_checkpoint() })
             }
             ended => ended,
         }
@@ -378,7 +380,6 @@ impl<'a> Trainer<'a> {
             let State { epoch: epochs, batch: batches, .. } = self.state;
             return Err(TrainError::run(self.run.path(), RunProblem::NotFinite { epochs, batches }));
         }
-        self.checkpoint += 1;
         let state = serde_json::to_vec_pretty(&self.state).expect("a state is plain data");
         let files = Files::from([
             ("model.safetensors", self.pack(weights)),
@@ -388,6 +389,8 @@ impl<'a> Trainer<'a> {
             ("metrics.jsonl", self.metrics.clone().into_bytes()),
             ("state.json", state),
         ]);
+        // If the GPU stops while it is read, the last checkpoint is the one before.
+        self.checkpoint += 1;
         self.saved = Instant::now();
         self.writer.write(self.checkpoint, files)
     }
