@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use gt_models::Config;
+use gt_models::config::MetricForm;
 use gt_train::{EpochRecord, Observer, Prepared};
 use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
@@ -16,6 +17,7 @@ pub struct Progress {
     label: String,
     name: String,
     metric: &'static str,
+    form: MetricForm,
     graphs: usize,
     epochs: usize,
     epoch: Epoch,
@@ -43,6 +45,7 @@ impl Progress {
             label: label.unwrap_or_default(),
             name: name.to_owned(),
             metric: data.metric.name(),
+            form: data.form,
             graphs: data.graphs.len(),
             epochs: config.train.epochs,
             epoch: Epoch::default(),
@@ -76,9 +79,9 @@ impl Progress {
         let Epoch { lr, batches, losses } = self.epoch;
         let mut text = format!("loss {:.4}", losses / batches.max(1) as f64);
         if let Some(last) = &self.last {
-            let metric = last.val.metric.paper;
+            let metric = last.val.metric.of(self.form);
             let digits = if metric.abs() < 10.0 { 4 } else { 2 };
-            let _ = write!(text, "/{:.4} {} {metric:.digits$}", last.val.loss.paper, self.metric);
+            let _ = write!(text, "/{:.4} {} {metric:.digits$}", last.val.loss.of(self.form), self.metric);
         }
         let _ = write!(text, " lr {lr:.1e}");
         if let (Some(last), (done @ 1.., seconds)) = (&self.last, self.sitting) {
@@ -98,16 +101,16 @@ pub fn start_line(run: &str, graphs: usize, parameters: usize, epochs: usize, de
 }
 
 /// The line of an epoch.
-pub fn epoch_line(metric: &str, record: &EpochRecord) -> String {
-    let test = record.test.as_ref().map_or(String::new(), |test| format!("  test {:.4}", test.metric.paper));
+pub fn epoch_line(metric: &str, form: MetricForm, record: &EpochRecord) -> String {
+    let test = record.test.as_ref().map_or(String::new(), |test| format!("  test {:.4}", test.metric.of(form)));
     format!(
         "epoch {:4}  lr {:.1e}  loss {:.4} / {:.4}  {metric} {:.4} / {:.4}{test}  {:.1} s",
         record.epoch,
         record.lr,
-        record.train.loss.paper,
-        record.val.loss.paper,
-        record.train.metric.paper,
-        record.val.metric.paper,
+        record.train.loss.of(form),
+        record.val.loss.of(form),
+        record.train.metric.of(form),
+        record.val.metric.of(form),
         record.seconds,
     )
 }
@@ -142,7 +145,7 @@ impl Observer for Progress {
     fn epoch(&mut self, record: &EpochRecord) {
         self.sitting = (self.sitting.0 + 1, self.sitting.1 + record.seconds);
         self.last = Some(record.clone());
-        self.say(&epoch_line(self.metric, record));
+        self.say(&epoch_line(self.metric, self.form, record));
     }
 
     fn note(&mut self, text: &str) {
@@ -163,6 +166,7 @@ mod tests {
             label: String::new(),
             name: "run".into(),
             metric: "mae",
+            form: MetricForm::Exact,
             graphs: 3,
             epochs: 11,
             epoch: Epoch::default(),
@@ -175,7 +179,7 @@ mod tests {
         assert_eq!(progress.message(), "loss 0.3750 lr 7.0e-4");
         let scores = |value: f64| {
             let both = Forms { paper: value, exact: value };
-            Scores { loss: both, metric: Forms { paper: value + 1.0, ..both }, others: [].into() }
+            Scores { loss: both, metric: Forms { exact: value + 1.0, ..both }, others: [].into() }
         };
         progress.epoch(&EpochRecord {
             epoch: 1,

@@ -170,6 +170,21 @@ fn an_instruction_set_that_is_not_there_is_said() {
 }
 
 #[test]
+fn config_keys_lists_every_key_in_100_columns() {
+    let place = Place::new();
+    let text = place.done("config keys");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    let sections: serde_json::Value = serde_json::from_str(&place.done("config keys --json")).unwrap();
+    for section in sections.as_array().unwrap() {
+        assert!(text.contains(&format!("[{}] ", section["section"].as_str().unwrap())));
+        for key in section["keys"].as_array().unwrap() {
+            let start = format!("\n  {} ", key["key"].as_str().unwrap());
+            assert!(text.contains(&start), "{key}");
+        }
+    }
+}
+
+#[test]
 fn a_run_trains_is_refused_twice_and_scores_the_same_again() {
     let place = Place::new();
     place.done("data sbm cluster --out c.parquet --train 6 --val 2 --test 2");

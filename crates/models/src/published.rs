@@ -6,7 +6,7 @@ use gt_graph::{Level, Schema, TargetKind, TargetSchema};
 use gt_nn::{Network, Norm};
 
 use crate::Config;
-use crate::config::{Encoding, Kind};
+use crate::config::{Encoding, Kind, MetricForm, Select};
 
 /// The data sets of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,8 @@ impl PublishedSet {
         config.optimizer.lr = if zinc { 7e-4 } else { 5e-4 };
         config.schedule.patience = if zinc { 15 } else { 10 };
         config.train.batch = self.batch_size(false);
+        config.train.select = Select::Loss;
+        config.model.metrics = MetricForm::Paper;
         config
     }
 

@@ -248,6 +248,50 @@ fn all_problems_are_told_at_once() {
 }
 
 #[test]
+fn wrong_types_hide_no_other_problem() {
+    let text = "\
+        [data]\nsplit = [0.8, \"some\", 0.1]\n\
+        [model]\nlayers = \"many\"\nlayerz = 3\ndropout = 1.5\n\
+        [train]\nskip_bad_steps = 1\n";
+    assert_eq!(
+        Config::from_toml(text).unwrap_err().to_string(),
+        "`model.layerz`: no such key; did you mean `model.layers`?\n\
+         `data.split`: a number is expected, not the string \"some\"\n\
+         `model.layers`: a whole number is expected, not the string \"many\"\n\
+         `train.skip_bad_steps`: true or false is expected, not the integer `1`\n\
+         `model.dropout`: 1.5; it must be at least 0 and below 1"
+    );
+    // Settings are changed keys like others.
+    let found = problems(&["lr=3", "model.norm=group", "model.head=4", "data.split=[1.0]", "train.batch=0"]);
+    let keys: Vec<&str> = found.iter().map(|(key, _)| key.as_str()).collect();
+    assert_eq!(keys, ["lr=3", "data.split", "model.head", "model.norm", "train.batch"]);
+    let expected = |text: &str, found: &str| ProblemKind::WrongType { expected: text.into(), found: found.into() };
+    assert_eq!(found[2].1, expected("a list of whole numbers", "integer `4`"));
+    let error = Config::from_toml_with("model = 3", &["model.layers=3".into(), "train.batch=0".into()]).unwrap_err();
+    let keys: Vec<_> = error.problems().iter().filter_map(|problem| problem.key.as_deref()).collect();
+    assert_eq!(keys, ["model", "train.batch"]);
+}
+
+#[test]
+fn a_problem_causes_no_other_problem() {
+    // Each value fits the value that is meant, but not the default.
+    for (settings, wrong) in [
+        (["model.width=wide", "model.heads=7"], "model.width"),
+        (["model.widht=49", "model.heads=7"], "model.widht"),
+        (["model.heads=few", "model.width=49"], "model.heads"),
+        (["model.kind=gtc", "model.heads=7"], "model.kind"),
+        (["optimizer.lr=fast", "schedule.min_lr=0.1"], "optimizer.lr"),
+        (["optimiser.lr=1", "schedule.min_lr=0.1"], "optimiser"),
+    ] {
+        let keys: Vec<String> = problems(&settings).into_iter().map(|(key, _)| key).collect();
+        assert_eq!(keys, [wrong], "{settings:?}");
+    }
+    // The right key has its own value.
+    let keys: Vec<String> = problems(&["train.lr=1", "optimizer.lr=-1"]).into_iter().map(|(key, _)| key).collect();
+    assert_eq!(keys[..2], ["train.lr", "optimizer.lr"]);
+}
+
+#[test]
 fn the_papers_variant_sets_each_point_and_each_point_can_be_set_alone() {
     let points = |n: &Network| (n.gate, n.clamp, n.node.bias, n.edge.bias, n.symmetric_edges, n.head.clone());
     let published = network(&[]);

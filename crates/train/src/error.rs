@@ -239,6 +239,19 @@ pub enum DataProblem {
         /// What the targets belong to.
         targets: Level,
     },
+    /// `train.select` is a metric of another task.
+    #[error(
+        "`train.select` is {name}, which its task does not have; choose loss, {main}, {} or auto",
+        known.join(", ")
+    )]
+    Select {
+        /// The metric.
+        name: &'static str,
+        /// The main metric of the task.
+        main: &'static str,
+        /// Further metrics of the task.
+        known: Vec<&'static str>,
+    },
     /// No split can be drawn.
     #[error("{0}; data.split sets the shares, and a split in the data overrides them")]
     CannotSplit(DataError),

@@ -8,7 +8,7 @@ use gt_nn::loss_of;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::metrics::{self, Forms, Predicted, link_hits};
+use crate::metrics::{self, Detail, Forms, Predicted, link_hits};
 use crate::prepared::Prepared;
 
 /// Loss and metric of a split, in both forms.
@@ -49,7 +49,7 @@ pub struct Scores {
 /// If the device fails.
 pub fn evaluate(data: &Prepared, backend: &mut dyn Backend, split: Split, batch: usize) -> Result<Scores> {
     let mut outputs = run(backend, PassPlan::evaluation(split, data.graphs_of(split), batch))?.outputs;
-    Ok(score(data, &mut outputs))
+    Ok(score(data, &mut outputs, Detail::All))
 }
 
 /// Outputs with their labels.
@@ -62,7 +62,7 @@ pub(crate) fn predicted<'a>(data: &Prepared, outputs: &'a PassOutputs) -> Predic
 }
 
 /// Scores of the outputs of a pass; outputs and labels are then on the data's scale.
-pub(crate) fn score(data: &Prepared, outputs: &mut PassOutputs) -> Scores {
+pub(crate) fn score(data: &Prepared, outputs: &mut PassOutputs, detail: Detail) -> Scores {
     let labelled: Vec<f64> = outputs
         .losses
         .iter()
@@ -82,7 +82,7 @@ pub(crate) fn score(data: &Prepared, outputs: &mut PassOutputs) -> Scores {
         data.unscale(values);
     }
     let predicted = predicted(data, outputs);
-    let (metric, mut others) = metrics::scores(data.metric, predicted, &outputs.rows);
+    let (metric, mut others) = metrics::scores(data.metric, data.form, predicted, &outputs.rows, detail);
     if data.links.is_some() {
         others.extend(link_hits(predicted));
     }

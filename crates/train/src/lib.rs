@@ -54,6 +54,7 @@ mod report;
 mod resume;
 mod run;
 mod schedule;
+mod selection;
 mod tensorboard;
 mod trainer;
 

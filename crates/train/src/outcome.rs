@@ -39,7 +39,7 @@ pub enum Stop {
     Epochs,
     /// The time is up.
     Hours,
-    /// No better validation loss for too long.
+    /// No better model for too long.
     EarlyStop,
     /// The user interrupted the run, which can be resumed.
     Interrupted,
@@ -52,13 +52,13 @@ impl Stop {
             Stop::MinLr => "Finished: the learning rate fell below its limit.",
             Stop::Epochs => "Finished: all epochs are done.",
             Stop::Hours => "Finished: the time is up.",
-            Stop::EarlyStop => "Finished: the validation loss did not improve for too long.",
+            Stop::EarlyStop => "Finished: the best model is too many epochs old.",
             Stop::Interrupted => "Interrupted; the run can be resumed.",
         }
     }
 }
 
-/// The epoch with the best validation loss.
+/// The epoch with the best value of `train.select` on the validation split.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Best {
     /// From 1.
@@ -75,6 +75,8 @@ pub struct Best {
 /// The outcome of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
+    /// The value that decided which model is the best: `loss`, or the name of a metric.
+    pub select: &'static str,
     /// Why the run ended.
     pub stop: Stop,
     /// Epochs in all.
@@ -83,7 +85,7 @@ pub struct Outcome {
     pub seconds: f64,
     /// The last model on all splits, evaluated after training.
     pub last: Vec<(Split, Scores)>,
-    /// The model with the best validation loss.
+    /// The best model on the validation split.
     pub best: Option<Best>,
     /// SHA-256 of the last weights.
     pub weights: String,
@@ -92,6 +94,23 @@ pub struct Outcome {
     /// Predictions for the reported split, by the last model, or by that of the last whole epoch of
     /// an interrupted sitting.
     pub(crate) predictions: Option<(Split, PassOutputs)>,
+}
+
+impl Outcome {
+    /// Scores of the last model on a split.
+    pub fn last_scores(&self, split: Split) -> Option<&Scores> {
+        self.last.iter().find(|(of, _)| *of == split).map(|(_, scores)| scores)
+    }
+
+    /// Scores of the best model on a split.
+    pub fn best_scores(&self, split: Split) -> Option<&Scores> {
+        let best = self.best.as_ref()?;
+        match split {
+            Split::Train => best.train.as_ref(),
+            Split::Val => Some(&best.val),
+            Split::Test => best.test.as_ref(),
+        }
+    }
 }
 
 /// Receives the events of a training.

@@ -9,7 +9,7 @@ use gt_data::{Dataset, PartInfo, Parts, SplitBy, SplitPlan, Splits, make_split, 
 use gt_graph::{
     GraphBatch, GraphError, GraphStore, Level, MISSING_CLASS, Schema, Split, TargetKind, TargetRows, TargetSchema,
 };
-use gt_models::config::TaskName;
+use gt_models::config::{MetricForm, TaskName};
 use gt_models::{Config, Model};
 use gt_nn::backend::{DataSource, Labels, PassPlan, PreparedBatch, labels_by_batches};
 use gt_nn::{Loss, Network, Weights};
@@ -20,6 +20,7 @@ use crate::error::{DataProblem, Result};
 use crate::links::Links;
 use crate::metrics::Metric;
 use crate::pass::pair_stream;
+use crate::selection::Selection;
 
 /// Graphs with encodings and labels, and the network that learns from them or is scored on them.
 ///
@@ -52,6 +53,10 @@ pub struct Prepared {
     pub loss: Loss,
     /// The metric that is reported.
     pub metric: Metric,
+    /// The form in which metrics are reported.
+    pub form: MetricForm,
+    /// The value that decides which epoch has the best model.
+    pub(crate) selection: Selection,
     /// Which edges attention follows.
     pub scope: AttentionScope,
     /// The graphs, with their encodings.
@@ -127,6 +132,8 @@ impl Prepared {
             network,
             loss,
             metric,
+            form: config.model.metrics,
+            selection: Selection::new(config, metric)?,
             scope: config.model.graph,
             graphs,
             scaling,

@@ -41,7 +41,7 @@ impl ScheduleState {
         if epoch < config.warmup { base * (epoch + 1) as f64 / (config.warmup + 1) as f64 } else { base }
     }
 
-    /// Records the validation loss of an epoch. Returns whether training should end because the
+    /// Records an epoch: its validation loss, or another value of which less is better. Returns whether training should end because the
     /// rate is too small.
     pub(crate) fn finish_epoch(&mut self, config: &ScheduleConfig, loss: f64) -> bool {
         if config.name != Schedule::Plateau {

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use gt_data::write_bytes;
+use gt_models::config::MetricForm;
 
 use crate::error::{Result, TrainError};
 use crate::metrics::Metric;
@@ -34,6 +35,7 @@ const SUFFIX: &str = ".gt";
 pub(crate) struct EventFile {
     path: PathBuf,
     metric: Metric,
+    form: MetricForm,
 }
 
 impl EventFile {
@@ -42,15 +44,15 @@ impl EventFile {
     ///
     /// A new file has a new name, which contains the time as TensorBoard expects, so that a running
     /// TensorBoard notices.
-    pub(crate) fn open(run: &Path, metric: Metric, history: &[EpochRecord]) -> Result<Self> {
-        let epochs: Vec<u8> = history.iter().flat_map(|epoch| record(&scalars(epoch, metric))).collect();
+    pub(crate) fn open(run: &Path, metric: Metric, form: MetricForm, history: &[EpochRecord]) -> Result<Self> {
+        let epochs: Vec<u8> = history.iter().flat_map(|epoch| record(&scalars(epoch, metric, form))).collect();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let begin = record(&version(now.as_secs_f64()));
         let old = ours(run)?;
         if let [path] = &old[..] {
             let bytes = fs::read(path).map_err(|e| TrainError::io(path, e))?;
             if bytes.get(begin.len()..) == Some(&epochs) {
-                return Ok(Self { path: path.clone(), metric });
+                return Ok(Self { path: path.clone(), metric, form });
             }
         }
         let path = run.join(format!("{PREFIX}{:010}{SUFFIX}", now.as_secs()));
@@ -58,12 +60,12 @@ impl EventFile {
         for file in old.iter().filter(|file| **file != path) {
             fs::remove_file(file).map_err(|e| TrainError::io(file, e))?;
         }
-        Ok(Self { path, metric })
+        Ok(Self { path, metric, form })
     }
 
     /// Appends an epoch.
     pub(crate) fn add(&self, epoch: &EpochRecord) -> Result<()> {
-        let bytes = record(&scalars(epoch, self.metric));
+        let bytes = record(&scalars(epoch, self.metric, self.form));
         let appended = File::options().append(true).open(&self.path).and_then(|mut file| file.write_all(&bytes));
         appended.map_err(|e| TrainError::io(&self.path, e))
     }
@@ -88,8 +90,8 @@ fn version(time: f64) -> Vec<u8> {
     event.0
 }
 
-/// Loss and metric as in the progress line, in the paper's form; undefined values are left out.
-fn scalars(epoch: &EpochRecord, metric: Metric) -> Vec<u8> {
+/// Loss and metric as in the progress line; undefined values are left out.
+fn scalars(epoch: &EpochRecord, metric: Metric, form: MetricForm) -> Vec<u8> {
     let mut summary = Message::default();
     let mut add = |tag: &str, number: f64| {
         if number.is_finite() {
@@ -101,8 +103,8 @@ fn scalars(epoch: &EpochRecord, metric: Metric) -> Vec<u8> {
     };
     for (part, scores) in [("train", Some(&epoch.train)), ("val", Some(&epoch.val)), ("test", epoch.test.as_ref())] {
         if let Some(scores) = scores {
-            add(&format!("loss/{part}"), scores.loss.paper);
-            add(&format!("{}/{part}", metric.name()), scores.metric.paper);
+            add(&format!("loss/{part}"), scores.loss.of(form));
+            add(&format!("{}/{part}", metric.name()), scores.metric.of(form));
         }
     }
     add("lr", epoch.lr);
@@ -213,7 +215,7 @@ mod tests {
             b"\x0a\x09\x0a\x02lr\x15\0\0\x80\x3f",
             b"\x0a\x0e\x0a\x07seconds\x15\0\0\xc0\x3f",
         ];
-        assert_eq!(scalars(&epoch(300), Metric::Mae), expected.concat());
+        assert_eq!(scalars(&epoch(300), Metric::Mae, MetricForm::Exact), expected.concat());
     }
 
     #[test]
@@ -223,7 +225,8 @@ mod tests {
         for name in ["events.out.tfevents.1.elsewhere", "metrics.jsonl"] {
             fs::write(path(name), "somebody else's").unwrap();
         }
-        let open = |epochs: &[EpochRecord]| EventFile::open(folder.path(), Metric::Mae, epochs).unwrap();
+        let open =
+            |epochs: &[EpochRecord]| EventFile::open(folder.path(), Metric::Mae, MetricForm::Exact, epochs).unwrap();
         let events = open(&[]);
         events.add(&epoch(1)).unwrap();
         events.add(&epoch(2)).unwrap();

@@ -1,7 +1,8 @@
 //! The training loop: the published protocol, with checkpoints, interrupts and further limits.
 //!
 //! An epoch takes batches in an order drawn from the seed, one step each, then validates and tests.
-//! The learning rate follows the schedule, which depends on the validation loss. Training ends when
+//! The learning rate follows the schedule, which depends on the value of `train.select` on the
+//! validation split. Training ends when
 //! the rate is too small, at the epoch or time limit, or at an interrupt. Everything random derives
 //! from the seed and the step's number. So a run that resumes from a checkpoint ends with the same
 //! bytes as an uninterrupted run.
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime};
 
 use gt_graph::Split;
+use gt_models::config::MetricForm;
 use gt_models::{Config, Model, load_optimizer, save_optimizer};
 use gt_nn::Weights;
 use gt_nn::backend::{Backend, BadStep, PassEvent, PassOutputs, PassPlan};
@@ -21,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::checkpoint::{self, Files, Writer};
 use crate::error::{CheckpointProblem, Result, RunProblem, TrainError};
 use crate::evaluate::{Scores, outputs_from_bytes, outputs_to_bytes, score};
+use crate::metrics::Detail;
 use crate::outcome::{Best, EpochRecord, Observer, Outcome, Stop};
 use crate::pass::training_pass;
 use crate::prepared::Prepared;
@@ -126,7 +129,7 @@ impl<'a> Trainer<'a> {
             None => {}
         }
         run.write("metrics.jsonl", trainer.metrics.as_bytes())?;
-        trainer.events = Some(EventFile::open(run.path(), data.metric, &run.history()?)?);
+        trainer.events = Some(EventFile::open(run.path(), data.metric, data.form, &run.history()?)?);
         Ok(trainer)
     }
 
@@ -297,22 +300,23 @@ impl<'a> Trainer<'a> {
     fn finish_epoch(&mut self, lr: f64, start: Instant, train_seconds: f64, observer: &mut dyn Observer) -> Result<()> {
         // While a GPU goes through a split, the one before is scored here.
         self.begin(Split::Val)?;
-        let trained = score(self.data, &mut std::mem::take(&mut self.outputs));
+        let trained = score(self.data, &mut std::mem::take(&mut self.outputs), Detail::Quick);
         let mut outputs = self.finish()?;
         let tested = self.data.labels_in(Split::Test) > 0;
         if tested {
             self.begin(Split::Test)?;
         }
-        let val = score(self.data, &mut outputs);
+        let val = score(self.data, &mut outputs, Detail::All);
         let test = if tested {
             outputs = self.finish()?;
-            Some(score(self.data, &mut outputs))
+            Some(score(self.data, &mut outputs, Detail::All))
         } else {
             None
         };
         self.predictions = Some((if tested { Split::Test } else { Split::Val }, outputs));
-        let loss = val.loss.paper;
-        if loss.is_finite() && self.state.best.as_ref().is_none_or(|best| loss < best.val.loss.paper) {
+        let selection = self.data.selection;
+        let cost = selection.cost(&val);
+        if selection.is_better(&val, self.state.best.as_ref().map(|best| &best.val)) {
             self.state.best =
                 Some(Best { epoch: self.state.epoch + 1, train: None, val: val.clone(), test: test.clone() });
             self.model.weights = self.backend.weights()?;
@@ -331,7 +335,7 @@ impl<'a> Trainer<'a> {
         self.run.add_metrics(&line)?;
         self.events.iter().try_for_each(|events| events.add(&record))?;
         observer.epoch(&record);
-        let too_small = self.state.schedule.finish_epoch(&self.config.schedule, loss);
+        let too_small = self.state.schedule.finish_epoch(&self.config.schedule, cost);
         self.state.stop = self.reason_to_end(too_small);
         Ok(())
     }
@@ -366,7 +370,7 @@ impl<'a> Trainer<'a> {
     fn evaluate(&mut self, split: Split) -> Result<Scores> {
         self.begin(split)?;
         let mut outputs = self.finish()?;
-        let scores = score(self.data, &mut outputs);
+        let scores = score(self.data, &mut outputs, Detail::All);
         if split != Split::Train {
             self.predictions = Some((split, outputs));
         }
@@ -416,9 +420,15 @@ impl<'a> Trainer<'a> {
                     self.backend.load(&self.model.weights, None)?;
                 }
                 best.train = Some(self.evaluate(Split::Train)?);
+                // The report shows the predictions of the model that is the result of the run.
+                if self.data.form == MetricForm::Exact {
+                    let tested = self.data.labels_in(Split::Test) > 0;
+                    self.evaluate(if tested { Split::Test } else { Split::Val })?;
+                }
             }
         }
         Ok(Outcome {
+            select: self.data.selection.name(),
             stop,
             epochs: self.state.epoch,
             seconds: self.state.seconds,

@@ -1,10 +1,11 @@
-//! `gt config show|check`
+//! `gt config show|check|keys`
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use gt_models::Config;
 
 use super::config_args::{ConfigArgs, ConfigSource};
+use super::config_keys;
 use crate::console;
 
 #[derive(Subcommand)]
@@ -13,6 +14,8 @@ pub enum ConfigCommand {
     Show(Arguments),
     /// Check a configuration; all problems are reported at once
     Check(Arguments),
+    /// List every key with its default, its possible values and its meaning
+    Keys(config_keys::Arguments),
 }
 
 #[derive(Args)]
@@ -29,6 +32,7 @@ impl ConfigCommand {
                 arguments.load()?;
                 console::print("the configuration is fine\n")
             }
+            ConfigCommand::Keys(arguments) => arguments.run(),
         }
     }
 }

@@ -6,6 +6,7 @@ use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use gt_graph::Split;
 use gt_models::Config;
+use gt_models::config::MetricForm;
 use gt_train::{Prepared, Purpose, Scores, TrainError, evaluate};
 use serde::Serialize;
 
@@ -15,7 +16,7 @@ use super::model_args::ModelArgs;
 use crate::console;
 use crate::device::DeviceArgs;
 
-/// Score a trained model on a split of a data set, in both metric forms.
+/// Score a trained model on a split of a data set.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -101,13 +102,12 @@ impl Arguments {
             });
         }
         let mut text = format!("{} of {graphs} graphs\n", split.name());
-        text += &format!(
-            "{:18} {:.6} (paper form {:.6})\n",
-            prepared.metric.name(),
-            scores.metric.exact,
-            scores.metric.paper
-        );
-        text += &format!("{:18} {:.6} (paper form {:.6})\n", "loss", scores.loss.exact, scores.loss.paper);
+        for (name, forms) in [(prepared.metric.name(), scores.metric), ("loss", scores.loss)] {
+            text += &match prepared.form {
+                MetricForm::Exact => format!("{name:18} {:.6}\n", forms.exact),
+                MetricForm::Paper => format!("{name:18} {:.6} (paper form {:.6})\n", forms.exact, forms.paper),
+            };
+        }
         scores.others.iter().for_each(|(name, value)| text += &format!("{name:18} {value:.6}\n"));
         console::print(&text)
     }

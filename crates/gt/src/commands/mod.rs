@@ -5,6 +5,7 @@ mod bench;
 mod check;
 mod config;
 mod config_args;
+mod config_keys;
 mod configured_data;
 mod convert;
 mod data_notes;
@@ -41,7 +42,7 @@ pub enum Command {
     Predict(predict::Arguments),
     Embed(embed::Arguments),
     Attention(attention::Arguments),
-    /// Show or check a configuration
+    /// Show or check a configuration, or list all keys
     #[command(subcommand)]
     Config(config::ConfigCommand),
     /// Read weights of the published PyTorch code into a model file

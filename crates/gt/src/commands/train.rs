@@ -7,11 +7,12 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Result, anyhow, ensure};
 use clap::Args;
 use gt_graph::Split;
+use gt_models::config::MetricForm;
 use gt_models::{Config, PublishedSet};
 use gt_reproduce::mean_and_deviation;
 use gt_train::{Observer, Outcome, Prepared, Purpose, Report, Resident, RunDirectory, Scores, Stop, Trainer};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::config_args::{ConfigArgs, ConfigSource};
 use super::configured_data::{ConfiguredData, set_data_file};
@@ -227,29 +228,36 @@ impl Arguments {
 
     /// Prints mean and deviation over the seeds, as papers report them.
     fn print_together(&self, data: &Prepared, done: &[Done]) -> Result<()> {
-        let mut scores = Map::new();
-        let mut text = format!("\n{} seeds {:>15} {:>19}   ({})\n", done.len(), "paper", "exact", data.metric.name());
+        let (mut scores, mut best) = (Map::new(), Map::new());
+        let forms: &[MetricForm] = shown_forms(data.form);
+        let mut text = format!("\n{} seeds   ({}{})\n", done.len(), data.metric.name(), result_name(data.form));
         for split in Split::ALL {
-            let of = |form: fn(&Scores) -> f64| -> Vec<f64> {
-                let last =
-                    |done: &Done| done.outcome.last.iter().find(|(of, _)| *of == split).map(|(_, scores)| form(scores));
-                done.iter().filter_map(last).collect()
+            let mean_of = |model: fn(&Outcome, Split) -> Option<&Scores>, form: MetricForm| {
+                let values = done.iter().filter_map(|done| model(&done.outcome, split));
+                let values: Vec<f64> = values.map(|scores| scores.metric.of(form)).collect();
+                (!values.is_empty()).then(|| mean_and_deviation(&values))
             };
-            let (paper, exact) = (of(|scores| scores.metric.paper), of(|scores| scores.metric.exact));
-            if paper.is_empty() {
-                continue;
+            let json_of = |model: fn(&Outcome, Split) -> Option<&Scores>| {
+                let form = |form| mean_of(model, form).map(|(mean, sd)| json!({"mean": mean, "sd": sd}));
+                Some(json!({"paper": form(MetricForm::Paper)?, "exact": form(MetricForm::Exact)?}))
+            };
+            scores.extend(json_of(Outcome::last_scores).map(|json| (split.name().to_owned(), json)));
+            best.extend(json_of(Outcome::best_scores).map(|json| (split.name().to_owned(), json)));
+            let model = match data.form {
+                MetricForm::Exact => Outcome::best_scores,
+                MetricForm::Paper => Outcome::last_scores,
+            };
+            let cells = forms.iter().filter_map(|form| mean_of(model, *form));
+            let cells: String = cells.map(|(mean, sd)| format!(" {mean:10.4} ± {sd:.4}")).collect();
+            if !cells.is_empty() {
+                text += &format!("{:8}{cells}\n", split.name());
             }
-            let [paper, exact] = [&paper, &exact].map(|values| mean_and_deviation(values));
-            text +=
-                &format!("{:8} {:10.4} ± {:.4} {:10.4} ± {:.4}\n", split.name(), paper.0, paper.1, exact.0, exact.1);
-            let form = |(mean, sd): (f64, f64)| serde_json::json!({"mean": mean, "sd": sd});
-            scores.insert(split.name().to_owned(), serde_json::json!({"paper": form(paper), "exact": form(exact)}));
         }
         if !self.json {
             return console::print(&text);
         }
         let seeds: Vec<u64> = done.iter().map(|done| done.seed).collect();
-        console::print_json(&serde_json::json!({"seeds": seeds, "metric": data.metric.name(), "last": scores}))
+        console::print_json(&json!({"seeds": seeds, "metric": data.metric.name(), "last": scores, "best": best}))
     }
 
     fn print(&self, data: &Prepared, Done { run, parameters, outcome, report, .. }: &Done) -> Result<()> {
@@ -269,28 +277,54 @@ impl Arguments {
                 stop: outcome.stop,
                 s_per_epoch: outcome.seconds / outcome.epochs.max(1) as f64,
                 metric: data.metric.name(),
+                select: outcome.select,
                 last: Value::Object(last),
                 best,
                 weights_sha256: outcome.weights.clone(),
                 report: report.as_ref().map(|file| file.display().to_string()),
             });
         }
+        let forms = shown_forms(data.form);
         let mut text = format!("\n{}\n", outcome.stop.sentence());
-        text += &format!("{:10} {:>12} {:>12}   ({})\n", "", "paper", "exact", data.metric.name());
-        for (split, of) in &outcome.last {
-            text += &format!("{:10} {:12.4} {:12.4}\n", split.name(), of.metric.paper, of.metric.exact);
-        }
         if let Some(best) = &outcome.best {
-            let scores_text =
-                |split, of: &Scores| format!(", {split} {:.4} (exact {:.4})", of.metric.paper, of.metric.exact);
-            let test = best.test.as_ref().map_or(String::new(), |test| scores_text("test", test));
-            text += &format!("best validation: epoch {}{}{test}\n", best.epoch, scores_text("val", &best.val));
+            text += &format!("The best {} on the validation split is that of epoch {}.\n", outcome.select, best.epoch);
+        }
+        let columns = |model: &str| -> String {
+            let name = |form: &MetricForm| match (data.form, form) {
+                (MetricForm::Exact, _) => format!("{model:>14}"),
+                (_, MetricForm::Paper) => format!("{:>14}", format!("{model}, paper")),
+                (_, MetricForm::Exact) => format!("{:>14}", format!("{model}, exact")),
+            };
+            forms.iter().map(name).collect()
+        };
+        text += &format!("{:8}{}{}   ({})\n", "", columns("last"), columns("best"), data.metric.name());
+        for (split, last) in &outcome.last {
+            let cells = [Some(last), outcome.best_scores(*split)].into_iter().flatten();
+            let cells: String =
+                cells.flat_map(|scores| forms.iter().map(|form| format!("{:14.4}", scores.metric.of(*form)))).collect();
+            text += &format!("{:8}{cells}\n", split.name());
         }
         text += &format!("run: {}\n", run.display());
         if let Some(file) = report {
             text += &format!("report: {}\n", file.display());
         }
         console::print(&text)
+    }
+}
+
+/// The forms of metrics that are shown.
+fn shown_forms(form: MetricForm) -> &'static [MetricForm] {
+    match form {
+        MetricForm::Exact => &[MetricForm::Exact],
+        MetricForm::Paper => &[MetricForm::Paper, MetricForm::Exact],
+    }
+}
+
+/// Which models the mean over seeds is about.
+fn result_name(form: MetricForm) -> &'static str {
+    match form {
+        MetricForm::Exact => ", best models",
+        MetricForm::Paper => ", last models; paper, exact",
     }
 }
 
@@ -328,6 +362,8 @@ struct Line {
     stop: Stop,
     s_per_epoch: f64,
     metric: &'static str,
+    /// The value that decides which model is the best.
+    select: &'static str,
     last: Value,
     best: Option<BestLine>,
     weights_sha256: String,

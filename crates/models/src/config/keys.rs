@@ -34,6 +34,38 @@ pub(super) fn take_unknown(table: &mut Table) -> Vec<ConfigProblem> {
     problems
 }
 
+/// Removes every key whose value cannot be read, and returns a problem for each.
+pub(super) fn take_unreadable(table: &mut Table) -> Vec<ConfigProblem> {
+    let mut problems = Vec::new();
+    for (section, keys) in table.iter_mut() {
+        let Value::Table(keys) = keys else { continue };
+        keys.retain(|key, value| match read_alone(section, key, value.clone()) {
+            Ok(_) => true,
+            Err(problem) => {
+                problems.push(problem);
+                false
+            }
+        });
+    }
+    problems
+}
+
+/// The default configuration with one key set; the values are not checked.
+pub(super) fn read_alone(section: &str, key: &str, value: Value) -> Result<Config, ConfigProblem> {
+    let keys = Table::from_iter([(key.to_owned(), value)]);
+    let table = Table::from_iter([(section.to_owned(), Value::Table(keys))]);
+    // The key is known here, whatever path the reader reports.
+    table.try_into().map_err(|error| ConfigProblem::of_reader(error).kind.of(&format!("{section}.{key}")))
+}
+
+/// Whether a section or key, such as `model` or `model.layers`, is set.
+pub(super) fn contains(table: &Table, path: &str) -> bool {
+    match path.split_once('.') {
+        Some((section, key)) => table.get(section).and_then(|keys| keys.get(key)).is_some(),
+        None => table.contains_key(path),
+    }
+}
+
 fn unknown_key(wrong: &str, right: impl Iterator<Item = String>) -> ConfigProblem {
     let own = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
     let distance = |path: &str| {
@@ -67,7 +99,9 @@ pub(super) fn set(table: &mut Table, setting: &str) -> Result<(), ConfigProblem>
         .and_then(|mut parsed| parsed.remove("v"))
         .unwrap_or_else(|| Value::String(text.to_owned()));
     let entry = table.entry(section.trim()).or_insert_with(|| Value::Table(Table::new()));
-    let Value::Table(keys) = entry else { return Err(malformed()) };
-    keys.insert(key.trim().to_owned(), value);
+    // A section that is a value in the file is a problem of its own.
+    if let Value::Table(keys) = entry {
+        keys.insert(key.trim().to_owned(), value);
+    }
     Ok(())
 }

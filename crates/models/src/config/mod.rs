@@ -6,15 +6,17 @@ mod keys;
 mod links;
 mod model;
 mod problem;
+mod reference;
 mod training;
 
 pub use keys::nearest;
 pub use links::LinksConfig;
-pub use model::{EdgeHead, Encoding, Kind, ModelConfig, Variant};
+pub use model::{EdgeHead, Encoding, Kind, MetricForm, ModelConfig, Variant};
 pub(crate) use problem::Problems;
 pub use problem::{ConfigError, ConfigProblem, ProblemKind};
+pub use reference::{KeyReference, SectionReference, reference};
 pub use training::{
-    DataConfig, LossName, Optimizer, OptimizerConfig, Schedule, ScheduleConfig, SignFlip, TaskName, TrainConfig,
+    DataConfig, LossName, Optimizer, OptimizerConfig, Schedule, ScheduleConfig, Select, SignFlip, TaskName, TrainConfig,
 };
 
 use serde::{Deserialize, Serialize};
@@ -36,17 +38,18 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Which graphs.
+    /// The data set: its file, what is predicted, and the split.
     pub data: DataConfig,
-    /// The network.
+    /// The network. The keys `head`, `gate`, `clamp`, `input_bias` and `symmetric_edges` follow
+    /// `variant` unless they are set.
     pub model: ModelConfig,
-    /// How parameters move.
+    /// The optimizer, and its learning rate at the start.
     pub optimizer: OptimizerConfig,
-    /// How the learning rate moves.
+    /// How the learning rate changes over the epochs.
     pub schedule: ScheduleConfig,
-    /// Batches, loss, and when to stop.
+    /// Batches, the loss, when training stops, and when it is saved.
     pub train: TrainConfig,
-    /// Link prediction.
+    /// Link prediction; used only if `data.task` is `links`.
     pub links: LinksConfig,
 }
 
@@ -67,14 +70,18 @@ impl Config {
     /// As for [`Config::from_toml`]; also if a setting has no `=`.
     pub fn from_toml_with(text: &str, settings: &[String]) -> Result<Self, ConfigError> {
         let mut table: toml::Table = toml::from_str(text).map_err(ConfigProblem::of_reader)?;
-        for setting in settings {
-            keys::set(&mut table, setting)?;
-        }
-        let mut problems = keys::take_unknown(&mut table);
+        let mut problems: Vec<ConfigProblem> =
+            settings.iter().filter_map(|setting| keys::set(&mut table, setting).err()).collect();
+        problems.extend(keys::take_unknown(&mut table));
+        problems.extend(keys::take_unreadable(&mut table));
+        // Keys that are missing because of a problem have their defaults, which other keys need not
+        // fit.
+        let in_doubt = |problem: &ConfigProblem| problem.key_in_doubt().filter(|path| !keys::contains(&table, path));
+        let doubtful: Vec<String> = problems.iter().filter_map(in_doubt).collect();
         match table.try_into::<Self>() {
             Err(error) => problems.push(ConfigProblem::of_reader(error)),
             Ok(config) => {
-                problems.extend(config.problems());
+                problems.extend(config.problems().into_iter().filter(|problem| !problem.depends_on(&doubtful)));
                 if problems.is_empty() {
                     return Ok(config);
                 }

@@ -84,6 +84,17 @@ pub enum Encoding {
     RandomWalk,
 }
 
+/// How metrics are computed and which model of a run is the result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MetricForm {
+    /// Over the whole split. The result of a run is the best model on the validation split.
+    #[default]
+    Exact,
+    /// As the paper reports: means of batch means, and the last model of a run.
+    Paper,
+}
+
 /// The vectors from which the head predicts for edges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -102,62 +113,77 @@ pub enum EdgeHead {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelConfig {
-    /// Kind of the layers: `transformer`, or `gcn`, `gcn-mean`, `gat` or `gatedgcn`, the networks
-    /// that the paper compares it with.
+    /// Kind of the layers. The paper compares `transformer` with the other kinds: `gcn`, graph
+    /// convolutions; `gcn-mean`, their means over neighbours; `gat`, graph attention; `gatedgcn`,
+    /// gated convolutions with an edge stream.
     #[serde(skip_serializing_if = "Kind::is_transformer")]
     pub kind: Kind,
-    /// Source of the equations where paper and published code differ: `published` or `paper`.
+    /// Source of the equations where the two differ: `published` code or the text of the `paper`.
     pub variant: Variant,
     /// Number of layers.
     pub layers: usize,
-    /// Width of the streams.
+    /// Numbers per node and per edge between the layers.
     pub width: usize,
-    /// Heads of the attention; they divide the width. `gcn`, `gcn-mean` and `gatedgcn` have none.
-    /// The last layer of `gat` has one head of the full width.
+    /// Heads of the attention; they must divide the width. `gcn`, `gcn-mean` and `gatedgcn` have
+    /// none. The last layer of `gat` has one head of the full width.
     pub heads: usize,
-    /// Normalisation: `batch`, `layer` or `none`.
+    /// Normalisation in the layers: over the `batch`, over the channels of a row (`layer`), or
+    /// `none`.
     #[serde(with = "NormName")]
     pub norm: Norm,
     /// Whether each half layer adds its input.
     pub residual: bool,
-    /// Which graph attention runs over: `sparse` or `full`.
+    /// Which graph attention runs over: `sparse`, the edges of the data, or `full`, all pairs of
+    /// different nodes of a graph, without edge features.
     pub graph: AttentionScope,
     /// Whether edges have a stream of their own. Left out: `true` if the data has edge features.
     /// `gatedgcn` always has an edge stream, `gcn` and `gat` never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub edges: Option<bool>,
-    /// Positional encoding: `none`, `laplacian`, `wl` or `random-walk`.
+    /// Positional encoding that the input adds: `none`, `laplacian` eigenvectors, `wl`
+    /// (Weisfeiler–Lehman roles), or `random-walk` (return probabilities).
     pub encoding: Encoding,
     /// Numbers per node of a Laplacian or random-walk encoding.
     pub encoding_size: usize,
     /// Roles of a Weisfeiler–Lehman encoding; larger ones share the last.
     pub roles: usize,
-    /// How nodes become graphs: `mean`, `sum` or `max`.
+    /// How the rows of the nodes become one row of the graph: their `mean`, `sum` or `max`. A
+    /// target that grows with the graph needs `sum`.
     #[serde(with = "ReadoutName")]
     pub readout: Readout,
-    /// Which layers the head reads: `last`, `concat` or `sum` (jumping knowledge).
+    /// Layers that the head reads (jumping knowledge): the `last`, all layers concatenated
+    /// (`concat`), or the `sum` of all layers.
     #[serde(with = "JumpName")]
     pub jump: Jump,
-    /// Vectors from which the head predicts for edges: `auto`, `ends` or `product`.
+    /// Vectors from which the head predicts for edges and links: `ends`, the two end nodes
+    /// concatenated; `product`, their product, which ignores direction; or `auto`. For edges,
+    /// `auto` is the edge stream if there is one, else `ends`. For links, `auto` is `product`, or
+    /// `ends` if links are directed.
     pub pairs: EdgeHead,
+    /// Form of the metrics that are shown. `exact`: over the whole split; the best model is the
+    /// result of a run. `paper`: means of batch means; the last model is the result.
+    pub metrics: MetricForm,
     /// Share of attended and hidden values dropped in training; for a `kind` other than
     /// `transformer`, share of each layer's outputs.
     pub dropout: f64,
     /// Share of the nodes' embedded features dropped in training.
     pub input_dropout: f64,
-    /// Hidden widths of the head; left out: published d/2, d/4 (each at least 1); paper: d.
+    /// Hidden widths of the head. Left out: `width`/2 and `width`/4, each at least 1 (published),
+    /// or `width` (paper).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<Vec<usize>>,
-    /// How edges gate attention: published `per-channel`; paper `scalar` (eq. 12).
+    /// How edges gate attention. Left out: `per-channel` (published) or `scalar` (paper, eq. 12).
     #[serde(with = "gate_name", skip_serializing_if = "Option::is_none")]
     pub gate: Option<Gate>,
-    /// Values that the softmax clamps: published `logits`; paper `exponentials`.
+    /// Values that the softmax clamps. Left out: `logits` (published) or `exponentials` (paper).
     #[serde(with = "clamp_name", skip_serializing_if = "Option::is_none")]
     pub clamp: Option<Clamp>,
-    /// Whether inputs have a bias: published `false` (for embeddings); paper `true` (eq. 1).
+    /// Whether embeddings of the input have a bias. Left out: `false` (published) or `true` (paper,
+    /// eq. 1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_bias: Option<bool>,
-    /// Whether an edge and its reverse share one representation: published `false`; paper `true`.
+    /// Whether an edge and its reverse share one representation. Left out: `false` (published) or
+    /// `true` (paper).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub symmetric_edges: Option<bool>,
 }
@@ -180,6 +206,7 @@ impl Default for ModelConfig {
             readout: Readout::Mean,
             jump: Jump::Last,
             pairs: EdgeHead::Auto,
+            metrics: MetricForm::Exact,
             dropout: 0.0,
             input_dropout: 0.0,
             head: None,

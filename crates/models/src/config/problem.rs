@@ -129,7 +129,8 @@ pub enum ProblemKind {
     },
 }
 
-fn name_limits((low, high): &(Bound<f64>, Bound<f64>)) -> String {
+/// Limits in words, such as "at least 0 and below 1".
+pub(super) fn name_limits((low, high): &(Bound<f64>, Bound<f64>)) -> String {
     let low = match (low, high) {
         (Bound::Included(low), Bound::Included(high)) => return format!("{low} to {high}"),
         (Bound::Excluded(low), _) => format!("above {low}"),
@@ -176,6 +177,8 @@ impl ConfigProblem {
                 "usize" | "u64" | "u32" => "a whole number",
                 "f64" => "a number",
                 "a boolean" => "true or false",
+                "an array of length 3" => "a list of 3 numbers",
+                "a sequence" => "a list of whole numbers",
                 other => other,
             };
             ProblemKind::WrongType { expected: expected.into(), found: found.into() }
@@ -187,6 +190,35 @@ impl ConfigProblem {
             ProblemKind::Toml(message.into())
         };
         Self { key, kind }
+    }
+}
+
+impl ConfigProblem {
+    /// The key whose value is unknown because of this problem: a wrong key counts as the nearest
+    /// one.
+    pub(super) fn key_in_doubt(&self) -> Option<String> {
+        match &self.kind {
+            ProblemKind::UnknownKey { nearest } => nearest.clone(),
+            _ => self.key.clone(),
+        }
+    }
+
+    /// Whether the value of one of these keys or sections decides about this problem.
+    pub(super) fn depends_on(&self, keys: &[String]) -> bool {
+        let others: &[&str] = match self.kind {
+            ProblemKind::Heads { .. } => &["model.kind", "model.width"],
+            ProblemKind::MinRate { .. } => &["optimizer.lr"],
+            ProblemKind::NoEdgeStream => &["model.edges"],
+            ProblemKind::FixedEdgeStream(_) | ProblemKind::NoHeads(_) | ProblemKind::OnlyTransformer(_) => {
+                &["model.kind"]
+            }
+            ProblemKind::DirectedProduct => &["data.task", "links.directed"],
+            _ => &[],
+        };
+        let covers = |key: &String, path: &str| {
+            path.strip_prefix(&**key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        others.iter().copied().chain(self.key.as_deref()).any(|path| keys.iter().any(|key| covers(key, path)))
     }
 }
 

@@ -21,13 +21,14 @@ pub enum TaskName {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DataConfig {
-    /// The file; empty: a small CLUSTER set that is generated.
+    /// The data set, a file. Empty: a small CLUSTER set that is generated.
     pub file: String,
     /// What is predicted: `targets`, or `links` between nodes.
     pub task: TaskName,
-    /// Shares of training, validation and test where the file has no split.
+    /// Shares of training, validation and test where the file has no split: above 0, and together
+    /// 1.
     pub split: [f64; 3],
-    /// Seed of a split that is drawn.
+    /// Seed of the split that is drawn where the file has none.
     pub split_seed: u64,
     /// Whether training scales real-valued targets to mean 0 and deviation 1; outputs are scaled
     /// back.
@@ -69,17 +70,18 @@ pub enum Optimizer {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OptimizerConfig {
-    /// `adam` or `adamw`.
+    /// The algorithm: `adam`, whose weight decay is part of the gradient, or `adamw`, whose weight
+    /// decay acts on the parameters.
     pub name: Optimizer,
     /// Learning rate at the start.
     pub lr: f64,
-    /// β₁.
+    /// β₁ of Adam: decay of the mean of the gradients.
     pub beta1: f64,
-    /// β₂.
+    /// β₂ of Adam: decay of the mean of the squared gradients.
     pub beta2: f64,
-    /// ε.
+    /// ε of Adam, added to the root of the mean of the squared gradients.
     pub epsilon: f64,
-    /// Weight decay.
+    /// Weight decay; 0 for none.
     pub weight_decay: f64,
     /// Largest norm of the gradient; 0 for no limit.
     pub clip: f64,
@@ -123,7 +125,7 @@ impl OptimizerConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Schedule {
-    /// The rate falls by `factor` after `patience` epochs without a better validation loss.
+    /// The rate falls by `factor` after `patience` epochs without a better value of `train.select`.
     /// Training ends below `min_lr`.
     #[default]
     Plateau,
@@ -137,15 +139,17 @@ pub enum Schedule {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ScheduleConfig {
-    /// `plateau`, `cosine` or `constant`.
+    /// The rule for the rate: `plateau` lowers it by `factor` when training stops improving.
+    /// `cosine` lowers it along half a cosine over all epochs. `constant` keeps it.
     pub name: Schedule,
-    /// Factor of a plateau.
+    /// Plateau: the factor that lowers the rate.
     pub factor: f64,
-    /// Epochs without improvement before the rate falls.
+    /// Plateau: epochs without improvement before the rate falls.
     pub patience: usize,
-    /// Plateau: training ends below this rate. Cosine: the last rate.
+    /// Plateau: training ends below this rate. Cosine: the last rate. At least 0, and below
+    /// `optimizer.lr`.
     pub min_lr: f64,
-    /// Epochs over which the rate rises from 0 first.
+    /// Epochs at the start over which the rate rises from 0; 0 for none.
     pub warmup: usize,
 }
 
@@ -185,6 +189,56 @@ pub enum LossName {
     Bce,
 }
 
+/// What decides which epoch of a run has the best model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Select {
+    /// The main metric of the task: `mae`, `accuracy` or `roc_auc`.
+    #[default]
+    Auto,
+    /// The loss.
+    Loss,
+    /// Mean absolute error.
+    Mae,
+    /// √ of the mean squared error.
+    Rmse,
+    /// Explained share of the variance.
+    R2,
+    /// Rank correlation.
+    Spearman,
+    /// Share of rows whose class is right.
+    Accuracy,
+    /// Mean recall of the classes.
+    MacroRecall,
+    /// Mean F1 of the classes.
+    F1,
+    /// Mean of −log p of the right class.
+    LogLoss,
+    /// Area under the ROC curve.
+    RocAuc,
+    /// Average precision.
+    AveragePrecision,
+}
+
+impl Select {
+    /// The name of the metric, if one is chosen.
+    pub fn metric(self) -> Option<&'static str> {
+        match self {
+            Select::Auto | Select::Loss => None,
+            Select::Mae => Some("mae"),
+            Select::Rmse => Some("rmse"),
+            Select::R2 => Some("r2"),
+            Select::Spearman => Some("spearman"),
+            Select::Accuracy => Some("accuracy"),
+            Select::MacroRecall => Some("macro_recall"),
+            Select::F1 => Some("f1"),
+            Select::LogLoss => Some("log_loss"),
+            Select::RocAuc => Some("roc_auc"),
+            Select::AveragePrecision => Some("average_precision"),
+        }
+    }
+}
+
 /// How signs of Laplacian eigenvectors are flipped in training.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -206,23 +260,30 @@ pub struct TrainConfig {
     pub seed: u64,
     /// Graphs per batch.
     pub batch: usize,
+    /// Value on the validation split that decides which epoch has the best model. A plateau and
+    /// early stopping follow the same value. `auto` is the main metric of the task.
+    pub select: Select,
     /// Batches whose gradients are averaged into one step.
     pub accumulate: usize,
-    /// `auto`, `l1`, `mse`, `cross-entropy`, `weighted-cross-entropy` or `bce`.
+    /// The loss. `auto` follows the targets: `l1` for real numbers, `bce` for several yes/no labels
+    /// and for links. `auto` is `cross-entropy` for one class of graphs, and
+    /// `weighted-cross-entropy` for one class of nodes or edges. Weights of classes are their
+    /// rarity in the batch.
     pub loss: LossName,
-    /// Signs of Laplacian eigenvectors: `batch`, `graph` or `off`.
+    /// How training flips signs of Laplacian eigenvectors: one sign per column for a `batch`, as
+    /// published, or for each `graph`, or `off`.
     pub sign_flip: SignFlip,
-    /// Most epochs.
+    /// Largest number of epochs.
     pub epochs: usize,
-    /// Most hours; 0 for no limit.
+    /// Longest time of training in hours; 0 for no limit.
     pub hours: f64,
     /// Whether a step with an infinite or NaN loss or gradient is skipped instead of ending the
     /// run.
     pub skip_bad_steps: bool,
-    /// Ends after so many epochs without a better validation loss; 0 for never.
+    /// Training ends after so many epochs without a better value of `train.select`; 0 for never.
     pub early_stop: usize,
-    /// Most seconds of work that a kill may cost. Checkpoints are written between epochs, so a
-    /// longer epoch may cost more; 0 for a checkpoint after every epoch.
+    /// Most seconds of work that are lost if the program is killed. Checkpoints are written between
+    /// epochs, so a longer epoch may cost more; 0 for a checkpoint after every epoch.
     pub checkpoint_seconds: f64,
 }
 
@@ -231,6 +292,7 @@ impl Default for TrainConfig {
         Self {
             seed: 41,
             batch: 128,
+            select: Select::Auto,
             accumulate: 1,
             loss: LossName::Auto,
             sign_flip: SignFlip::Batch,

@@ -1,6 +1,7 @@
 //! The page and its sections.
 
 use gt_graph::{Split, TargetKind};
+use gt_models::config::MetricForm;
 use gt_nn::cpu::Isa;
 use maud::{Markup, html};
 
@@ -51,8 +52,14 @@ fn metric_name(metric: Metric) -> &'static str {
 fn other_name(name: &str) -> String {
     match name {
         "r2" => "R²".into(),
+        "mae" => "MAE".into(),
         "rmse" => "RMSE".into(),
         "plain_accuracy" => "plain accuracy, %".into(),
+        "macro_recall" => "macro recall, %".into(),
+        "f1" => "macro F1, %".into(),
+        "accuracy" => "accuracy, %".into(),
+        "roc_auc" => "ROC-AUC".into(),
+        "spearman" => "Spearman’s correlation".into(),
         other => other.replace('_', " "),
     }
 }
@@ -75,6 +82,11 @@ fn task_line(report: &Report<'_>) -> Markup {
     }
 }
 
+/// The value that decided which model is the best.
+fn selected(report: &Report<'_>) -> String {
+    other_name(report.outcome.select).trim_end_matches(", %").to_owned()
+}
+
 fn best_epoch(report: &Report<'_>) -> String {
     report.outcome.best.as_ref().map_or("–".into(), |best| format!("epoch {}", best.epoch))
 }
@@ -84,9 +96,14 @@ fn header(report: &Report<'_>) -> Markup {
     let split = report.reported();
     let unit = if report.data.metric == Metric::Accuracy { " %" } else { "" };
     let metric = metric_name(report.data.metric).trim_end_matches(", %");
+    // The model that is the result of the run.
+    let result = match report.data.form {
+        MetricForm::Exact => report.best(split),
+        MetricForm::Paper => report.last(split),
+    };
     let facts = [
         ("epochs", count(outcome.epochs)),
-        ("best validation", best_epoch(report)),
+        ("best model", best_epoch(report)),
         ("time", duration(outcome.seconds)),
         ("parameters", count(report.parameters)),
     ];
@@ -96,10 +113,12 @@ fn header(report: &Report<'_>) -> Markup {
             h1 { (report.name) }
             p.quiet { (task_line(report)) }
             p.headline {
-                @if let Some(scores) = report.last(split) {
+                @if let Some(scores) = result {
                     span { @if split == Split::Test { "Test " } @else { "Validation " } (metric) }
-                    strong { (number(scores.metric.exact)) (unit) }
-                    small { "in the paper’s form " (number(scores.metric.paper)) (unit) }
+                    strong { (number(scores.metric.of(report.data.form))) (unit) }
+                    @if report.data.form == MetricForm::Paper {
+                        small { "over the whole split " (number(scores.metric.exact)) (unit) }
+                    }
                 } @else { span { "No epoch is complete yet" } }
             }
             dl.facts { @for (name, value) in &facts { div { dt { (name) } dd { (value) } } } }
@@ -108,38 +127,46 @@ fn header(report: &Report<'_>) -> Markup {
     }
 }
 
-/// Last and best model, all splits, both forms.
+/// Last and best model, all splits. The paper's form is shown where the configuration asks for it.
 fn results(report: &Report<'_>) -> Markup {
     let Some(last) = report.history.last() else { return html! { p { "No epoch is complete yet." } } };
     let resumable = report.outcome.last.is_empty();
     let epoch = if resumable { last.epoch } else { report.outcome.epochs };
+    let shown: &[MetricForm] = match report.data.form {
+        MetricForm::Exact => &[MetricForm::Exact],
+        MetricForm::Paper => &[MetricForm::Paper, MetricForm::Exact],
+    };
+    let columns = shown.len();
     let group = |name: &str, forms: &dyn Fn(&Scores) -> Option<Forms>| {
         let cells = |split: Split| {
             [report.last(split), report.best(split)].into_iter().flat_map(|scores| {
                 let forms = scores.and_then(forms).unwrap_or(Forms { paper: f64::NAN, exact: f64::NAN });
-                [number(forms.paper), number(forms.exact)]
+                shown.iter().map(move |form| number(forms.of(*form)))
             })
         };
         html! {
             tbody {
-                tr { th scope="rowgroup" colspan="5" { (name) } }
+                tr { th scope="rowgroup" colspan=(1 + 2 * columns) { (name) } }
                 @for split in Split::ALL { @if report.last(split).is_some() { (row(split.name(), cells(split))) } }
             }
         }
     };
+    let others = last.val.others.keys();
     let table = html! {
         table {
             thead {
                 tr {
                     td {}
-                    th scope="colgroup" colspan="2" { "last model" br; small { "epoch " (epoch) } }
-                    th scope="colgroup" colspan="2" { "best validation" br; small { (best_epoch(report)) } }
+                    th scope="colgroup" colspan=(columns) { "last model" br; small { "epoch " (epoch) } }
+                    th scope="colgroup" colspan=(columns) { "best model" br; small { (best_epoch(report)) } }
                 }
-                tr { td {} @for form in ["paper", "exact", "paper", "exact"] { th scope="col" { (form) } } }
+                @if columns > 1 {
+                    tr { td {} @for form in ["paper", "exact", "paper", "exact"] { th scope="col" { (form) } } }
+                }
             }
             (group(metric_name(report.data.metric), &|scores| Some(scores.metric)))
             (group("loss", &|scores| Some(scores.loss)))
-            @for name in last.val.others.keys() {
+            @for name in others {
                 (group(&other_name(name), &|scores| Some(Forms { paper: f64::NAN, exact: *scores.others.get(name)? })))
             }
         }
@@ -147,8 +174,11 @@ fn results(report: &Report<'_>) -> Markup {
     html! {
         (scrolling("Results", &table))
         p.quiet {
-            em { "paper" } " is the mean of batch means, as the published code reports it; "
-            em { "exact" } " is over the whole split."
+            "The best model has the best " (selected(report)) " on the validation split."
+            @if columns > 1 {
+                " " em { "paper" } " is the mean of batch means, as the published code reports it; "
+                em { "exact" } " is over the whole split."
+            }
             @if !report.data.scaling.is_empty() { " The loss is that of standardised targets." }
             @if resumable { " The training split’s numbers are those that the steps of the epoch saw." }
         }
@@ -161,7 +191,8 @@ fn curves(report: &Report<'_>) -> Markup {
         return html! { p { "No epoch is complete yet." } };
     }
     let best = report.outcome.best.as_ref().map(|best| best.epoch);
-    let series = |value: fn(&Scores) -> f64| -> Vec<Series> {
+    let form = report.data.form;
+    let series = |value: &dyn Fn(&Scores) -> f64| -> Vec<Series> {
         let of = |split: Split| move |epoch: &EpochRecord| of_epoch(epoch, split).map_or(f64::NAN, value);
         let all =
             Split::ALL.map(|split| Series { class: split.name(), values: history.iter().map(of(split)).collect() });
@@ -169,11 +200,11 @@ fn curves(report: &Report<'_>) -> Markup {
     };
     let rate = vec![Series { class: "lr", values: history.iter().map(|epoch| epoch.lr).collect() }];
     let charts = [
-        Chart { id: "loss", title: "loss", series: series(|scores| scores.loss.paper), best, log: false },
+        Chart { id: "loss", title: "loss", series: series(&|scores| scores.loss.of(form)), best, log: false },
         Chart {
             id: "metric",
             title: metric_name(report.data.metric),
-            series: series(|scores| scores.metric.paper),
+            series: series(&|scores| scores.metric.of(form)),
             best,
             log: false,
         },
@@ -181,7 +212,10 @@ fn curves(report: &Report<'_>) -> Markup {
     ];
     html! {
         div.charts { @for chart in &charts { (chart.figure()) } }
-        p.quiet { "In the paper’s form; the training split as the steps of the epoch saw it." }
+        p.quiet {
+            @if form == MetricForm::Paper { "In the paper’s form. " }
+            "The training split is shown as the steps of the epoch saw it."
+        }
     }
 }
 
@@ -197,8 +231,11 @@ fn predictions(report: &Report<'_>) -> Markup {
             targets.map(|column| column.name.as_str()).collect()
         }
     };
-    let when =
-        if report.outcome.stop == Stop::Interrupted { "after the last whole epoch" } else { "by the last model" };
+    let when = match (report.outcome.stop, report.data.form) {
+        (Stop::Interrupted, _) => "after the last whole epoch",
+        (_, MetricForm::Exact) => "by the best model",
+        (_, MetricForm::Paper) => "by the last model",
+    };
     let content = match (report.data.metric, predicted.target.floats()) {
         (Metric::Mae, Some(labels)) => {
             let width = predicted.width.max(1);

@@ -1,5 +1,6 @@
 //! The lines that `gt reproduce` prints while runs are trained.
 
+use gt_models::config::MetricForm;
 use gt_reproduce::{RunEvent, RunsProgress, Score, count_of, duration_words};
 
 use crate::console;
@@ -11,7 +12,9 @@ pub fn print_event(event: RunEvent<'_>) {
         RunEvent::Started { run, graphs, parameters, epochs, device } => {
             console::say!("{}", start_line(run, graphs, parameters, epochs, device))
         }
-        RunEvent::Epoch { run, metric, record } => console::say!("{run}: {}", epoch_line(metric, record)),
+        RunEvent::Epoch { run, metric, record } => {
+            console::say!("{run}: {}", epoch_line(metric, MetricForm::Paper, record))
+        }
         RunEvent::Note { run, text } => console::say!("{run}: {text}"),
         RunEvent::Finished { record, paper, progress } => console::say!(
             "{}-{}: test {:.4}{}, {} of {:.2} s; {}",

@@ -1,0 +1,124 @@
+//! Scores that the program prints: independent of the order of the data and of the batch size, and
+//! of the model that a run has chosen.
+
+mod support;
+
+use std::fs;
+
+use gt_models::Model;
+use serde_json::{Value, json};
+use support::Place;
+
+const GRAPHS: usize = 90;
+
+/// A path of three to seven nodes. Two of ten graphs belong to validation, three to the test split.
+fn graph(number: usize, task: &str) -> Value {
+    let nodes = 3 + number * 7 % 5;
+    let features: Vec<[usize; 1]> = (0..nodes).map(|node| [(number * 3 + node * node) % 4]).collect();
+    let (src, dst): (Vec<usize>, Vec<usize>) = (1..nodes).flat_map(|node| [(node - 1, node), (node, node - 1)]).unzip();
+    let y = match task {
+        "number" => json!([number as f64 * 0.37 % 5.1 + 0.01]),
+        "class" => json!([(number * number + nodes) % 3]),
+        "labels" => json!([number % 2, nodes % 2, (number / 3) % 2]),
+        _ => json!((0..nodes).map(|node| [usize::from((number + node) % 4 == 0)]).collect::<Vec<_>>()),
+    };
+    let split = ["train", "train", "train", "train", "train", "val", "val", "test", "test", "test"][number % 10];
+    json!({"num_nodes": nodes, "node_feat": features, "edge_index": [src, dst], "y": y, "split": split})
+}
+
+fn write(place: &Place, name: &str, graphs: &[Value]) {
+    place.write(name, &graphs.iter().map(|graph| format!("{graph}\n")).collect::<String>());
+}
+
+fn train(place: &Place, task: &str, more: &str) -> Value {
+    let graphs: Vec<Value> = (0..GRAPHS).map(|number| graph(number, task)).collect();
+    write(place, "data.jsonl", &graphs);
+    let small = "--set model.layers=2 --set model.width=8 --set model.heads=2 --set train.batch=16";
+    let line =
+        format!("train --data data.jsonl --out run {small} --set train.epochs=8 --set optimizer.lr=0.02 --json {more}");
+    serde_json::from_str(place.done(&line).lines().last().unwrap()).unwrap()
+}
+
+fn eval(place: &Place, line: &str) -> Value {
+    serde_json::from_str(&place.done(&format!("eval {line} --split test --json"))).unwrap()
+}
+
+#[test]
+fn order_and_batch_size_change_no_digit_of_a_score() {
+    for task in ["number", "class", "labels", "nodes"] {
+        let place = Place::new();
+        train(&place, task, "");
+        let model = Model::open(place.path("run/best.safetensors")).unwrap();
+        let graphs: Vec<Value> = (0..GRAPHS).map(|number| graph(number, task)).collect();
+        let mut sorted = graphs.clone();
+        sorted.sort_by_key(|graph| graph["y"].to_string());
+        let reversed: Vec<Value> = graphs.iter().rev().cloned().collect();
+        let mut found = Vec::new();
+        for (order, graphs) in [("as trained", &graphs), ("sorted", &sorted), ("reversed", &reversed)] {
+            write(&place, "ordered.jsonl", graphs);
+            for batch in [1, 10, 64] {
+                let mut model = model.clone();
+                model.config.train.batch = batch;
+                model.save(place.path("batched.safetensors")).unwrap();
+                let mut scores = eval(&place, "batched.safetensors --data ordered.jsonl");
+                let scores = scores.as_object_mut().unwrap();
+                // The paper's form is a mean over batches. The loss is not a metric.
+                scores.retain(|name, _| !["paper", "loss"].contains(&name.as_str()));
+                found.push((order, batch, Value::Object(scores.clone())));
+            }
+        }
+        let (.., first) = &found[0];
+        assert!(first["exact"].is_f64() && first.as_object().unwrap().len() > 5, "{task}: {first}");
+        for (order, batch, scores) in &found {
+            assert_eq!(scores, first, "{task}, {order}, batches of {batch}");
+        }
+    }
+}
+
+#[test]
+fn the_result_of_a_run_is_the_model_that_the_chosen_metric_selects() {
+    for (select, task) in [("auto", "class"), ("loss", "class"), ("macro_recall", "class"), ("rmse", "number")] {
+        let place = Place::new();
+        let line = train(&place, task, &format!("--set train.select={select}"));
+        let history = fs::read_to_string(place.path("run/metrics.jsonl")).unwrap();
+        let epochs: Vec<Value> = history.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let value = |epoch: &Value| {
+            let val = &epoch["val"];
+            match select {
+                "auto" => -val["metric"]["exact"].as_f64().unwrap(),
+                "loss" => val["loss"]["exact"].as_f64().unwrap(),
+                "macro_recall" => -val["others"]["macro_recall"].as_f64().unwrap(),
+                other => val["others"][other].as_f64().unwrap(),
+            }
+        };
+        let rank = |epoch: &Value| (value(epoch), epoch["val"]["loss"]["exact"].as_f64().unwrap());
+        let best = epochs.iter().min_by(|a, b| rank(a).partial_cmp(&rank(b)).unwrap()).unwrap();
+        assert_eq!(line["best"]["epoch"], best["epoch"], "{select}");
+        assert_eq!(line["select"], if select == "auto" { "accuracy" } else { select });
+        // Commands use the best model, unless the last one is asked for.
+        let of = |option: &str| eval(&place, &format!("run {option}"))["exact"].clone();
+        assert_eq!(of(""), line["best"]["test"]["exact"], "{select}");
+        assert_eq!(of("--best"), of(""), "{select}");
+        assert_eq!(of("--last"), line["last"]["test"]["exact"], "{select}");
+    }
+}
+
+#[test]
+fn the_papers_form_reports_the_last_model() {
+    let place = Place::new();
+    let line = train(&place, "class", "--set model.metrics=paper --set train.select=loss");
+    let of = |option: &str| eval(&place, &format!("run {option}"));
+    assert_eq!(of("")["paper"], line["last"]["test"]["paper"]);
+    assert_eq!(of("--best")["paper"], line["best"]["test"]["paper"]);
+    // In the paper's form, accuracy is a mean of recalls.
+    assert!(of("")["plain_accuracy"].is_f64() && of("")["macro_recall"].is_null());
+}
+
+#[test]
+fn a_metric_of_another_task_is_an_error_before_the_run_begins() {
+    let place = Place::new();
+    write(&place, "data.jsonl", &(0..GRAPHS).map(|number| graph(number, "number")).collect::<Vec<_>>());
+    let error = place.refused("train --data data.jsonl --out run --set train.select=roc_auc");
+    assert!(error.contains("train.select") && error.contains("roc_auc") && error.contains("rmse"), "{error}");
+    assert!(!place.path("run").exists());
+}
