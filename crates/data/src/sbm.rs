@@ -1,5 +1,5 @@
-//! PATTERN and CLUSTER, the stochastic block models of *Benchmarking GNNs* (both are in §3.1 of the
-//! paper).
+//! PATTERN and CLUSTER, the stochastic-block-model sets of *Benchmarking GNNs* (§3.1 of the paper
+//! uses both).
 //!
 //! The published files were drawn without a seed, so only their distribution can be reproduced.
 //! Nodes belong to blocks. Two nodes are joined with probability p within a block, and with

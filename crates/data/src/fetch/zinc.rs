@@ -22,8 +22,8 @@ use gt_graph::Schema;
 /// Addresses that ZINC-12k is downloaded from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZincSource {
-    /// Address of a JSON document that lists the full set's Parquet files: `{config: {split: [url,
-    /// …]}}`.
+    /// Address of a JSON document that lists the full set's Parquet files:
+    /// `{config: {split: [url, …]}}`.
     pub listing: String,
     /// Folder with `train.index`, `val.index` and `test.index`.
     pub indices: String,

@@ -49,8 +49,8 @@ pub struct TablePaths {
 }
 
 impl TablePaths {
-    /// Whether a path is the table of nodes in a set of tables: `NAME_nodes.csv`, `nodes.parquet`,
-    /// …
+    /// Whether a path is the table of nodes in a set of tables, such as `NAME_nodes.csv` or
+    /// `nodes.parquet`.
     pub fn is_nodes_table(path: &Path) -> bool {
         path.file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with("nodes"))
     }
