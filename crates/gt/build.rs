@@ -3,7 +3,7 @@
 use std::process::Command;
 
 fn main() {
-    // Whatever may change the answer: any source, and where the repository stands.
+    // The commit may change with any source, and with the state of the repository.
     println!("cargo:rerun-if-changed=..");
     if let Some(moves) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
         println!("cargo:rerun-if-changed={moves}");
@@ -14,7 +14,7 @@ fn main() {
     println!("cargo:rustc-env=GT_VERSION={told}");
 }
 
-/// What git says; nothing outside a repository, or without git.
+/// Output of git; `None` outside a repository, or without git.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
     let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();

@@ -44,37 +44,37 @@ impl ChildMachine {
         Self { driver: true, compiler: true, settings: String::new() }
     }
 
-    /// Leaves the driver out.
+    /// Removes the driver from the machine.
     #[must_use]
     pub fn without_driver(self) -> Self {
         Self { driver: false, ..self }
     }
 
-    /// Leaves the run-time compiler out.
+    /// Removes the run-time compiler from the machine.
     #[must_use]
     pub fn without_compiler(self) -> Self {
         Self { compiler: false, ..self }
     }
 
-    /// A version of the driver, as drivers count: 11,020 for 11.2.
+    /// Sets the driver version in the driver's own format: 11,020 for 11.2.
     #[must_use]
     pub fn driver_version(self, version: i32) -> Self {
         self.with(&format!("driver={version}"))
     }
 
-    /// Compute capability of the device.
+    /// Sets the compute capability of the device.
     #[must_use]
     pub fn capability(self, major: i32, minor: i32) -> Self {
         self.with(&format!("capability={major}.{minor}"))
     }
 
-    /// Bytes of device memory.
+    /// Sets the bytes of device memory.
     #[must_use]
     pub fn memory(self, bytes: usize) -> Self {
         self.with(&format!("memory={bytes}"))
     }
 
-    /// A failure to come.
+    /// Sets a failure of a later call.
     #[must_use]
     pub fn fail(self, Failure { function, nth, error, lasting }: Failure) -> Self {
         self.with(&format!("fail={function},{nth},{error},{lasting}"))

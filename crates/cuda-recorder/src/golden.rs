@@ -1,8 +1,9 @@
-//! Golden files: texts that results of tests are compared with.
+//! Golden files: expected texts of test results.
 
 use std::path::Path;
 
-/// Compares a text with a golden file; with `GT_RECORD` in the environment, writes the file.
+/// Compares a text with a golden file. If `GT_RECORD` is set in the environment, writes the file
+/// instead.
 ///
 /// # Panics
 /// If the texts differ. The message shows the first line that does.

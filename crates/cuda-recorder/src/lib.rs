@@ -3,9 +3,9 @@
 //! The driver answers as an H200 would, keeps device memory in the computer's memory, and records
 //! calls as text. Kernels compute nothing: memory keeps what copies and memsets put there.
 //!
-//! A recorded pointer is the number of its allocation and an offset, so a program gives the same
-//! text on every machine. A copy outside its allocation, or an argument that points at freed memory,
-//! is recorded as a line that begins with `misuse`.
+//! A recorded pointer is the number of its allocation and an offset, so the text of a program is
+//! the same on every machine. Lines that begin with `misuse` record a copy outside its allocation,
+//! or an argument that points at freed memory.
 //!
 //! ```
 //! # #[cfg(target_os = "linux")] {

@@ -4,10 +4,10 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Takes text out of the driver.
+/// Callback that receives text from the driver.
 pub(crate) type Sink = extern "C" fn(to: *mut c_void, text: *const u8, length: usize);
 
-/// What the driver's library has for tests, besides the driver's functions.
+/// Functions for tests in the driver's library, in addition to the driver functions.
 #[derive(Clone, Copy)]
 pub(crate) struct Library {
     pub(crate) start: extern "C" fn(),

@@ -1,4 +1,4 @@
-//! A test's turn with the stand-ins.
+//! Exclusive use of the stand-ins by one test.
 
 use std::ffi::{CString, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::Recording;
 use crate::library::{Library, Sink};
 
-/// A failure to come.
+/// A failure of a later call.
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
     /// The driver function that fails, such as `cuLaunchKernel`; empty for any function.
@@ -36,24 +36,24 @@ impl Recorder {
         Self { library, _turn: turn }
     }
 
-    /// Lets a call fail; replaces what was to fail before.
+    /// Makes a later call fail. Replaces an earlier setting.
     pub fn fail(&self, failure: Failure) {
         let function = name(failure.function);
         // SAFETY: the name ends with a zero.
         unsafe { (self.library.fail)(function.as_ptr(), failure.nth, failure.error, failure.lasting) }
     }
 
-    /// Gives the device another amount of memory.
+    /// Sets the device memory.
     pub fn set_memory(&self, bytes: usize) {
         (self.library.set_memory)(bytes as u64);
     }
 
-    /// Gives the driver another version, as drivers count: 11,020 for 11.2.
+    /// Sets the driver version in the driver's own format: 11,020 for 11.2.
     pub fn set_driver_version(&self, version: i32) {
         (self.library.set_driver_version)(version);
     }
 
-    /// Gives the device another compute capability.
+    /// Sets the compute capability of the device.
     pub fn set_capability(&self, major: i32, minor: i32) {
         (self.library.set_capability)(major, minor);
     }

@@ -11,16 +11,16 @@ const CAPTURE_INVALIDATED: Code = 901;
 const CAPTURE_UNMATCHED: Code = 903;
 const CAPTURE_UNJOINED: Code = 904;
 
-/// Of each captured stream, how much work a point in one of them comes after.
+/// For each captured stream, the number of launches that a point in one of them comes after.
 pub type Seen = BTreeMap<Handle, usize>;
 
 /// A capture under way.
 pub struct Capture {
     origin: Handle,
-    /// What the end of each captured stream comes after; of its own work, all.
+    /// For each captured stream, the launches that its end comes after, including its own launches.
     seen: BTreeMap<Handle, Seen>,
     launches: usize,
-    /// Whether a call has failed since the beginning.
+    /// Whether a call has failed during the capture.
     pub broken: bool,
 }
 
@@ -37,12 +37,12 @@ impl Capture {
         }
     }
 
-    /// What an event comes after that is recorded on a stream now.
+    /// The launches that an event on a stream comes after, if the event is recorded now.
     pub fn seen_by(&self, stream: Handle) -> Option<Seen> {
         self.seen.get(&stream).cloned()
     }
 
-    /// A stream waits for a captured event, and with it belongs to the capture.
+    /// Makes a stream wait for a captured event. The stream then belongs to the capture.
     pub fn join(&mut self, stream: Handle, event: &Seen) {
         let seen = self.seen.entry(stream).or_default();
         for (&of, &work) in event {
@@ -51,7 +51,7 @@ impl Capture {
         }
     }
 
-    /// Whether the end of the first stream comes after everything.
+    /// Whether the end of the first stream comes after all launches.
     fn joined(&self) -> bool {
         let origin = &self.seen[&self.origin];
         self.seen.iter().all(|(stream, seen)| seen.get(stream).is_none_or(|work| origin.get(stream) == Some(work)))
@@ -68,7 +68,7 @@ impl State {
         Ok(())
     }
 
-    /// Ends a capture; how many launches it has.
+    /// Ends a capture and returns its number of launches.
     pub fn end_capture(&mut self, stream: Handle) -> Result<usize, Code> {
         match self.capture.take() {
             None => Err(CAPTURE_UNMATCHED),

@@ -1,8 +1,8 @@
 //! Stand-in for the run-time compiler.
 //!
-//! Its machine code is a text: the kernels and the sizes of their parameters, which is what the
-//! driver needs to record a launch. Sizes of structures come from checks in the source,
-//! `static_assert(sizeof(Batch) == 112, …)`.
+//! The stand-in's machine code is a text with the kernels and the sizes of their parameters. The
+//! driver needs only these sizes to record a launch. Sizes of structures come from checks in the
+//! source, `static_assert(sizeof(Batch) == 112, …)`.
 
 #[allow(dead_code, reason = "the driver uses the rest")]
 mod pointers;

@@ -1,4 +1,4 @@
-//! What tests call, next to the driver's own functions.
+//! Functions that tests call, in addition to the driver functions.
 
 use std::ffi::{c_char, c_void};
 
@@ -11,7 +11,7 @@ type Sink = extern "C" fn(to: *mut c_void, text: *const u8, length: usize);
 #[unsafe(no_mangle)]
 extern "C" fn recorder_start() {
     *lock() = State::new();
-    // A test makes the same calls whichever test had the thread before.
+    // Calls of a test must not depend on the test that used this thread before.
     CURRENT.set(0);
 }
 

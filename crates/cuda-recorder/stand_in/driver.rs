@@ -1,7 +1,8 @@
 //! The driver functions that the engine calls, with their types from `cuda.h`.
 //!
-//! All of them are counted, recorded and made to fail by [`state::call`]. A function that gives
-//! something back does so even if the call fails, because a program cannot do more.
+//! [`state::call`] counts and records each call of these functions, and makes calls fail. A
+//! function that releases a resource does so even if the call fails, because a program cannot do
+//! more.
 
 mod capture;
 mod control;
@@ -43,7 +44,7 @@ macro_rules! driver {
     )*};
 }
 
-/// Defines a driver function that gives something back.
+/// Defines a driver function that releases a resource.
 macro_rules! giving_back {
     ($($(#[$doc:meta])* fn $name:ident($state:ident $(, $argument:ident: $kind:ty)*) $body:block)*) => {$(
         $(#[$doc])*
@@ -187,7 +188,7 @@ driver! {
         Ok(())
     }
     fn cuFuncSetAttribute(state, function: Handle, attribute: i32, value: i32) {
-        // The only one that the engine sets.
+        // The only attribute that the engine sets.
         if attribute != 8 {
             return Err(INVALID_VALUE);
         }

@@ -8,9 +8,9 @@ use crate::state::{Code, Failure, State};
 /// separated by blanks. Words that cannot be read change nothing.
 pub const SETTINGS: &str = "GT_CUDA_STAND_IN";
 
-/// What the driver reports of itself and its device.
+/// Properties of the driver and the device.
 pub struct Machine {
-    /// As the driver counts: 13.0 is 13,000.
+    /// Driver version in the driver's own format: 13,000 for 13.0.
     pub driver_version: i32,
     /// Compute capability.
     pub capability: (i32, i32),

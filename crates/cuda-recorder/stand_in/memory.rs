@@ -9,10 +9,10 @@ use crate::state::{Code, INVALID_VALUE, OUT_OF_MEMORY};
 const FIRST: u64 = 0x7ec0_5a00_0000_0000;
 /// Allocations begin at multiples, as the driver's do, and do not touch.
 const ALIGNMENT: u64 = 512;
-/// Of an H200.
+/// Total memory of an H200.
 const TOTAL: usize = 143_771 << 20;
 
-/// Where an allocation lies.
+/// Memory that an allocation is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// On the device, whose memory is limited.
@@ -25,11 +25,11 @@ struct Allocation {
     number: usize,
     size: usize,
     place: Place,
-    /// Nothing once it was freed.
+    /// `None` after the allocation was freed.
     bytes: Option<Vec<u8>>,
 }
 
-/// Everything that was ever allocated: freed memory is still known, so that its use is noticed.
+/// All allocations of the process. Freed allocations stay known, so that their use is detected.
 pub struct Memory {
     allocations: BTreeMap<u64, Allocation>,
     next: u64,
@@ -61,7 +61,7 @@ impl Memory {
         Ok((number, address))
     }
 
-    /// Frees an allocation, once.
+    /// Frees an allocation. A second call for the same allocation is an error.
     pub fn release(&mut self, address: u64) -> Result<usize, Code> {
         let allocation = self.allocations.get_mut(&address).ok_or(INVALID_VALUE)?;
         let bytes = allocation.bytes.take().ok_or(INVALID_VALUE)?;
@@ -69,13 +69,13 @@ impl Memory {
         Ok(allocation.number)
     }
 
-    /// Where the program finds mapped memory.
+    /// The address by which the program accesses mapped memory.
     pub fn host_address(&mut self, address: u64) -> Result<*mut u8, Code> {
         let bytes = self.allocations.get_mut(&address).and_then(|allocation| allocation.bytes.as_mut());
         Ok(bytes.ok_or(INVALID_VALUE)?.as_mut_ptr())
     }
 
-    /// The device's address of memory that the program knows by its own.
+    /// The device address of mapped memory, from its host address.
     pub fn base_of_host(&self, host: *const u8) -> Option<u64> {
         let is = |allocation: &Allocation| {
             allocation.place == Place::Host && allocation.bytes.as_ref().is_some_and(|bytes| bytes.as_ptr() == host)

@@ -10,7 +10,7 @@ pub type Handle = usize;
 
 /// The only context.
 const CONTEXT: Handle = 0xc0;
-/// The first handle of a resource; small numbers have meanings of their own.
+/// The first handle of a resource; small numbers have special meanings.
 const FIRST: Handle = 0x1000;
 
 /// A kernel: the bytes of its parameters.
@@ -24,7 +24,7 @@ pub struct Kernel {
 
 pub enum Resource {
     Stream,
-    /// What a capture had done where it was recorded.
+    /// The launches of the capture at the time when the event was recorded.
     Event(Option<Seen>),
     Module(BTreeMap<String, Kernel>),
     Graph,
@@ -88,7 +88,7 @@ impl Resources {
         self.held.get(&handle).map(|(number, _)| *number).ok_or(INVALID_HANDLE)
     }
 
-    /// A stream's name in the recording; no handle at all is the default stream's.
+    /// A stream's name in the recording; the null handle is the default stream.
     pub fn stream(&self, handle: Handle) -> Result<String, Code> {
         match (handle, self.held.get(&handle)) {
             (0, _) => Ok("s0".into()),
@@ -125,7 +125,7 @@ impl Resources {
         handle.checked_sub(1).and_then(|at| self.functions.get_mut(at)).ok_or(INVALID_HANDLE)
     }
 
-    /// What was not given back.
+    /// Resources that were not released.
     pub fn held(&self) -> impl Iterator<Item = String> {
         let contexts = (self.contexts > 0).then(|| format!("{} contexts", self.contexts));
         contexts.into_iter().chain(self.held.values().map(|(number, resource)| format!("{} {number}", resource.word())))

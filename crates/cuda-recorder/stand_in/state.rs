@@ -1,4 +1,4 @@
-//! The device's state, and what every call has in common.
+//! The device's state, and the common part of all calls.
 
 use std::collections::BTreeMap;
 use std::fmt::{Arguments, Write};
@@ -18,7 +18,7 @@ pub const INVALID_HANDLE: Code = 400;
 
 /// A call that is to fail.
 pub struct Failure {
-    /// Empty: whichever is called.
+    /// Name of the driver function; empty for any function.
     pub function: String,
     pub nth: u64,
     pub error: Code,
@@ -34,7 +34,7 @@ pub struct State {
     pub capture: Option<Capture>,
     pub failure: Option<Failure>,
     calls: BTreeMap<&'static str, u64>,
-    /// What every call gives since the device is lost.
+    /// The result of every call after the loss of the device.
     lost: Option<Code>,
 }
 
@@ -62,7 +62,7 @@ impl State {
         if function.is_empty() { self.calls.values().sum() } else { self.calls.get(function).copied().unwrap_or(0) }
     }
 
-    /// Bytes of device memory that a copy or memset is about; anything else is misuse.
+    /// The device memory of a copy or memset. An invalid range is recorded as misuse.
     pub fn bytes(&mut self, address: u64, size: usize) -> Result<&mut [u8], Code> {
         if !self.memory.holds(address, size) {
             let place = self.memory.describe(address);
@@ -72,7 +72,7 @@ impl State {
         self.memory.range(address, size)
     }
 
-    /// Counts a call, and lets it fail if it is to.
+    /// Counts a call, and returns the failure that a test has set for it.
     fn enter(&mut self, function: &'static str) -> Result<(), Code> {
         *self.calls.entry(function).or_default() += 1;
         if let Some(error) = self.lost {
@@ -105,7 +105,7 @@ pub fn call(function: &'static str, act: impl FnOnce(&mut State) -> Result<(), C
     state.enter(function).and_then(|()| act(&mut state)).err().unwrap_or(0)
 }
 
-/// A driver's function that gives something back, even if the call fails.
+/// A driver function that releases a resource, even if the call fails.
 pub fn give_back(function: &'static str, act: impl FnOnce(&mut State) -> Result<(), Code>) -> Code {
     let mut state = lock();
     let entered = state.enter(function);

@@ -1,4 +1,4 @@
-//! The stand-ins as programs see them, through cudarc.
+//! Programs use the stand-ins through cudarc as they use the real driver.
 #![cfg(target_os = "linux")]
 
 use std::ffi::CString;
@@ -76,7 +76,7 @@ fn launches_are_recorded_with_arguments_that_do_not_depend_on_addresses() {
         let stream = stream();
         let module = stream.context().load_module(compile(SOURCE).unwrap()).unwrap();
         let function = module.load_function("fill").unwrap();
-        // Moves what is allocated afterwards.
+        // This allocation changes the addresses of later allocations.
         let first = stream.alloc_zeros::<u8>(before).unwrap();
         let memory = stream.alloc_zeros::<f32>(8).unwrap();
         let address = address_of(&memory);
@@ -106,12 +106,12 @@ fn copies_outside_their_allocation_and_use_after_free_are_misuse() {
     let memory = stream.alloc_zeros::<u8>(8).unwrap();
     let address = address_of(&memory);
     let mut bytes = [0u8; 9];
-    // SAFETY: the stand-in checks what it is given.
+    // SAFETY: the stand-in checks all arguments.
     let mut copy = || unsafe { result::memcpy_dtoh_async(&mut bytes, address, stream.cu_stream()) };
     assert_eq!(copy().unwrap_err().0, sys::CUresult::CUDA_ERROR_INVALID_VALUE);
     drop(memory);
     assert!(copy().is_err());
-    // SAFETY: as above.
+    // SAFETY: the stand-in checks all arguments.
     assert!(unsafe { result::free_async(address, stream.cu_stream()) }.is_err());
     let recording = recorder.take();
     assert_eq!(recording.lines_of("misuse").count(), 3, "{}", recording.as_str());

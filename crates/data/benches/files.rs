@@ -39,7 +39,7 @@ fn shared(name: &str) -> Option<PathBuf> {
     path.exists().then_some(path)
 }
 
-/// Times a job, and the memory at its peak, which covers what ran before as well.
+/// Measures the time of a job and the peak memory of the process. The peak includes earlier jobs.
 fn report(what: &str, mut job: impl FnMut() -> usize) {
     let mut seconds: Vec<f64> = Vec::new();
     let mut graphs = 0;

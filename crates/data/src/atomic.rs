@@ -8,7 +8,8 @@ use gt_graph::{CompleteFile, PartialFile};
 
 use crate::error::{DataError, Result};
 
-/// Writes a file through `fill`, down to the disk. The file does not have its name yet.
+/// Writes a file through `fill` and flushes the file to the disk. The file does not have its final
+/// name yet.
 pub(crate) fn prepare(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<CompleteFile> {
     let io = |e| DataError::io(path, e);
     let partial = PartialFile::create(path).map_err(io)?;
@@ -18,7 +19,7 @@ pub(crate) fn prepare(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> Re
     partial.complete().map_err(io)
 }
 
-/// Gives a complete file its name.
+/// Gives a complete file its final name.
 pub(crate) fn commit(file: CompleteFile) -> Result<()> {
     let path = file.path().to_owned();
     file.commit().map_err(|e| DataError::io(&path, e))

@@ -1,4 +1,4 @@
-//! Names of the native columns: the Hugging Face graph convention, and what it does not foresee.
+//! Names of the native columns: those of the Hugging Face graph convention, and additional ones.
 
 /// Part that a graph belongs to (text).
 pub(crate) const SPLIT: &str = "split";
@@ -8,7 +8,7 @@ pub(crate) const NODE_SPLIT: &str = "node_split";
 pub(crate) const EDGE_SPLIT: &str = "edge_split";
 /// Number of nodes.
 pub(crate) const NUM_NODES: &str = "num_nodes";
-/// Features of the nodes, a list of rows: integers are categorical, floats continuous.
+/// Features of the nodes, a list of rows. Integers are categorical, floats continuous.
 pub(crate) const NODE_FEAT: &str = "node_feat";
 /// Continuous features of the nodes, where `node_feat` holds the categorical ones.
 pub(crate) const NODE_FEAT_FLOAT: &str = "node_feat_float";
@@ -22,7 +22,7 @@ pub(crate) const EDGE_ATTR: &str = "edge_attr";
 pub(crate) const EDGE_ATTR_FLOAT: &str = "edge_attr_float";
 /// A list of indices per edge.
 pub(crate) const EDGE_MULTI_HOT: &str = "edge_multi_hot";
-/// Targets.
+/// Targets of graphs, nodes or edges.
 pub(crate) const Y: &str = "y";
 /// Laplacian encoding, a row per node.
 pub(crate) const LAP_PE: &str = "lap_pe";
@@ -35,7 +35,7 @@ pub(crate) const WL_PE: &str = "wl_pe";
 pub(crate) const NODE_FEATURES: [&str; 3] = [NODE_FEAT, NODE_FEAT_FLOAT, NODE_MULTI_HOT];
 pub(crate) const EDGE_FEATURES: [&str; 3] = [EDGE_ATTR, EDGE_ATTR_FLOAT, EDGE_MULTI_HOT];
 
-/// All of them.
+/// Names of all native columns.
 pub(crate) const NATIVE: [&str; 15] = [
     SPLIT,
     NODE_SPLIT,
@@ -54,5 +54,6 @@ pub(crate) const NATIVE: [&str; 15] = [
     WL_PE,
 ];
 
-/// The schema: a column of Parquet with the same text in every row, and a key of the first record of JSON lines.
+/// The schema: a Parquet column with the same text in every row, or a key of the first record of
+/// JSON lines.
 pub(crate) const SCHEMA: &str = "graph_transformer";

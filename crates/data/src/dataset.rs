@@ -1,4 +1,4 @@
-//! A data set: checked graphs, the names of their columns, their split and whatever else the file said of each graph.
+//! A data set: checked graphs, the names of their columns, their split and the carried columns.
 
 use std::path::Path;
 
@@ -10,14 +10,15 @@ use crate::extra::Extra;
 use crate::known;
 use crate::resolve::Resolved;
 
-/// Which part of the data each graph, node or edge belongs to.
+/// The part (such as `train`) of each graph, node or edge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Splits {
-    /// What is split: whole graphs, or the nodes or edges of (usually one large) graph.
+    /// Level of the split: whole graphs, or the nodes or edges of graphs (usually of one large
+    /// graph).
     pub level: Level,
-    /// The parts' names, in order of first appearance.
+    /// Names of the parts, in order of first appearance.
     pub names: Vec<String>,
-    /// For each row of that level, over all graphs, its part.
+    /// The part of each row of the split's level, over all graphs.
     pub codes: Vec<u16>,
 }
 
@@ -52,7 +53,7 @@ impl Splits {
     }
 }
 
-/// Checked graphs with everything that a file says of them.
+/// Checked graphs with their column names, split and carried columns.
 ///
 /// ```
 /// use graph_transformer_data::{Dataset, PartInfo, Splits, content_hash};
@@ -97,7 +98,8 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// Joins graphs and the names of their columns; vocabularies and class counts of size 0 are filled in from the data.
+    /// Joins graphs and the names of their columns. Vocabularies and class counts of size 0 are
+    /// computed from the data.
     ///
     /// # Errors
     /// If the schema's columns are not those of the graphs, or a value is beyond its vocabulary.
@@ -118,7 +120,8 @@ impl Dataset {
         Ok(Self { schema, graphs, split: None, extras: Vec::new() })
     }
 
-    /// What a reader found. Data sets known by their content get their published vocabularies where the file states none.
+    /// Builds the data set that a reader found. A data set known by its content gets its published
+    /// vocabularies if the file states no schema.
     pub(crate) fn from_file(path: &Path, resolved: Resolved, extras: Vec<Extra>) -> Result<Self> {
         let Resolved { mut schema, inferred, mut graphs, split } = resolved;
         graphs.shrink_to_fit();
@@ -139,22 +142,22 @@ impl Dataset {
         &self.graphs
     }
 
-    /// The graphs alone.
+    /// Returns the graphs without schema, split and carried columns.
     pub fn into_graphs(self) -> GraphStore {
         self.graphs
     }
 
-    /// Which part each graph, node or edge belongs to, if the file says so.
+    /// The part of each graph, node or edge, if the file states a split.
     pub fn split(&self) -> Option<&Splits> {
         self.split.as_ref()
     }
 
-    /// Columns carried along.
+    /// Carried columns, which no model reads.
     pub fn extras(&self) -> &[Extra] {
         &self.extras
     }
 
-    /// A column carried along.
+    /// The carried column of a name.
     pub fn extra(&self, name: &str) -> Option<&Extra> {
         self.extras.iter().find(|e| e.name() == name)
     }
@@ -162,7 +165,7 @@ impl Dataset {
     /// Replaces the split.
     ///
     /// # Errors
-    /// If there is not one part for every row.
+    /// If the split does not have exactly one part for every row.
     pub fn set_split(&mut self, split: Splits) -> Result<()> {
         let (found, rows) = (split.codes.len(), self.graphs.rows(split.level));
         if found != rows {
@@ -175,7 +178,7 @@ impl Dataset {
     /// Replaces the encodings.
     ///
     /// # Errors
-    /// If one of them does not have a row for every node.
+    /// If an encoding does not have a row for every node.
     pub fn set_encodings(&mut self, encodings: Encodings) -> Result<()> {
         Ok(self.graphs.set_encodings(encodings).map_err(RequestProblem::Graph)?)
     }

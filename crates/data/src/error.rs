@@ -1,4 +1,5 @@
-//! One error for everything that can be wrong: always the file, and the graph, column and value where there is one.
+//! One error type for this crate. Each error names the file, and where they are known the graph,
+//! column and value.
 
 use std::path::{Path, PathBuf};
 
@@ -9,15 +10,15 @@ use crate::reason::{Problem, Reason};
 /// Why a data set could not be read, written, split or fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
-    /// The operating system refused.
+    /// The operating system reports an error.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What it said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// The file as a whole is not what it should be.
+    /// The file as a whole cannot be used.
     #[error("{}: {problem}", path.display())]
     File {
         /// The file.
@@ -35,7 +36,7 @@ pub enum DataError {
         /// What is wrong.
         reason: Reason,
     },
-    /// A row of a table is impossible.
+    /// A row of a table cannot be used.
     #[error("{}: row {row}, column \"{column}\": {problem}", path.display())]
     Row {
         /// The file.
@@ -44,20 +45,21 @@ pub enum DataError {
         row: usize,
         /// Column.
         column: String,
-        /// What is wrong.
+        /// What is wrong with the row.
         problem: Problem,
     },
-    /// What was requested does not fit the data.
+    /// The request does not fit the data.
     #[error(transparent)]
     Request(#[from] RequestProblem),
 }
 
-/// A reason that begins with a place continues the place; others follow a colon.
+/// Returns the text between a graph's number and a reason: a comma before a position in the graph,
+/// otherwise a colon.
 fn separator(reason: &Reason) -> &'static str {
     if matches!(reason, Reason::Cell { .. } | Reason::Column { .. } | Reason::Line { .. }) { ", " } else { ": " }
 }
 
-/// The result of everything in this crate.
+/// The result of fallible functions in this crate.
 pub type Result<T, E = DataError> = std::result::Result<T, E>;
 
 impl DataError {
@@ -81,21 +83,21 @@ impl DataError {
 /// What is wrong with a file as a whole.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum FileProblem {
-    /// The name ends like no format for graphs.
+    /// The file name ends in no known format of graphs.
     #[error("unknown format; expected .parquet, .jsonl, or tables NAME_nodes.csv, .tsv or .parquet")]
     UnknownFormat,
-    /// The name ends like no format for rows.
+    /// The file name ends in no known format of rows.
     #[error("unknown format; expected .parquet, .csv, .tsv or .jsonl")]
     UnknownRowFormat,
-    /// The name ends like no format for a table.
+    /// The file name ends in no known format of tables.
     #[error("a table should be a .csv, .tsv or .parquet file")]
     NotATable,
-    /// One table instead of several.
+    /// A single table where a set of tables is needed.
     #[error(
         "a CSV file holds one table; graphs need NAME_nodes.csv and NAME_edges.csv (give the first), or --nodes and --edges"
     )]
     SingleTable,
-    /// A table of nodes under another name.
+    /// A table of nodes whose name does not end in `nodes`.
     #[error("a table of nodes should be named NAME_nodes.csv or NAME_nodes.parquet, next to NAME_edges")]
     NotANodesTable,
     /// There is no graph.
@@ -120,23 +122,23 @@ pub enum FileProblem {
         /// Cells of the header.
         expected: u64,
     },
-    /// A line is no text.
+    /// A line is not UTF-8 text.
     #[error("line {0} is not UTF-8 text")]
     NotUtf8(u64),
-    /// A quote that never ends.
+    /// A quote that is never closed.
     #[error("line {0}: a cell begins with a quote that is never closed")]
     OpenQuote(usize),
     /// A CSV file that cannot be read.
     #[error("{0}")]
     Csv(String),
-    /// A column that must be there.
+    /// A required column is missing.
     #[error("there is no column \"{column}\"; there are \"{}\"{hint}", found.join("\", \""))]
     MissingColumn {
         /// The column.
         column: String,
         /// Columns found.
         found: Vec<String>,
-        /// What else may help.
+        /// A hint at a possible solution.
         hint: &'static str,
     },
     /// A column that the model does not have.
@@ -150,20 +152,20 @@ pub enum FileProblem {
     ColumnType {
         /// The column.
         column: String,
-        /// What it should hold.
+        /// The expected type.
         expected: &'static str,
-        /// What it holds.
+        /// The type that was found.
         found: String,
     },
-    /// A column of text among features.
+    /// A feature column holds text.
     #[error(
         "column \"{0}\" holds text; number its values, give it a role, or leave it out with gt data convert --ignore {0}"
     )]
     TextColumn(String),
-    /// More than one list of indices.
+    /// More than one list of indices per node or edge.
     #[error("column \"{0}\" is a second list of indices; one is supported, leave the other out with --ignore")]
     SecondList(String),
-    /// The stored schema cannot be read.
+    /// The stored schema cannot be parsed.
     #[error("the schema in it is damaged: {0}")]
     DamagedSchema(String),
     /// A newer program wrote the file.
@@ -174,7 +176,7 @@ pub enum FileProblem {
         /// Newest version that this program reads.
         known: u32,
     },
-    /// Features that neither names nor numbers of columns match to the model's.
+    /// Features that match the model's neither by name nor by number of columns.
     #[error("its {level}s have {}, the model was trained on {}", Columns(found), Columns(expected))]
     OtherFeatures {
         /// Nodes or edges.
@@ -184,7 +186,7 @@ pub enum FileProblem {
         /// Columns of the model.
         expected: FeatureLayout,
     },
-    /// Targets that are not the model's.
+    /// Targets that differ from the model's.
     #[error("its targets are {}, the model predicts {}", Targets(found), Targets(expected))]
     OtherTargets {
         /// Targets of the file.
@@ -192,10 +194,10 @@ pub enum FileProblem {
         /// Targets of the model.
         expected: TargetLayout,
     },
-    /// Targets in no table, or in several.
+    /// The target columns are in no table, or in several tables.
     #[error("the targets \"{}\" are not all in one table", .0.join("\", \""))]
     ScatteredTargets(Vec<String>),
-    /// Rows of several graphs that do not say which they belong to.
+    /// Rows of several graphs without a column that names the graph.
     #[error("there is no column \"graph\", and the data has {graphs} graphs")]
     GraphsUntold {
         /// Number of graphs.
@@ -210,16 +212,16 @@ pub enum FileProblem {
     /// A graph that one row of a Parquet file cannot hold.
     #[error("a graph is too large for one row of a Parquet file")]
     TooLarge,
-    /// Columns of a table that would bear the same name.
+    /// Several columns of a table would have the same name.
     #[error("two columns of one table would be named \"{0}\"")]
     Collision(String),
-    /// Rows whose columns are not those of the rows before.
+    /// Rows whose columns differ from those of the previous rows.
     #[error("the columns \"{}\" are not those of earlier rows", .0.join("\", \""))]
     OtherRecords(Vec<String>),
-    /// An encoder that gave up.
+    /// An encoder fails.
     #[error("{0}")]
     Encoder(String),
-    /// Another set than ZINC-12k.
+    /// A data set other than ZINC-12k.
     #[error("its {graphs} graphs are not ZINC-12k: content {found}, expected {expected}")]
     NotZinc {
         /// Number of graphs.
@@ -229,7 +231,7 @@ pub enum FileProblem {
         /// Content hash of ZINC-12k.
         expected: &'static str,
     },
-    /// An answer of the hub that is no listing.
+    /// The response of the hub is not a listing.
     #[error("not a listing of Parquet files: {0}")]
     NotAListing(String),
     /// A listing without a split.
@@ -240,12 +242,12 @@ pub enum FileProblem {
         /// Splits found.
         found: Vec<String>,
     },
-    /// A word of an index list that is no position of a molecule.
+    /// An entry of an index list is not the position of a molecule.
     #[error("\"{0}\" is not the position of a molecule")]
     NotAPosition(String),
 }
 
-/// Numbers of columns in words.
+/// Formats the numbers of columns as words.
 struct Columns<'a>(&'a FeatureLayout);
 
 impl std::fmt::Display for Columns<'_> {
@@ -256,7 +258,7 @@ impl std::fmt::Display for Columns<'_> {
     }
 }
 
-/// Targets in words.
+/// Formats targets as words.
 struct Targets<'a>(&'a TargetLayout);
 
 impl std::fmt::Display for Targets<'_> {
@@ -269,7 +271,7 @@ impl std::fmt::Display for Targets<'_> {
 /// What is wrong with a request.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RequestProblem {
-    /// A schema with other features than the graphs.
+    /// A schema whose features differ from those of the graphs.
     #[error("of {level}s the schema names {}, the graphs have {}", Columns(stated), Columns(found))]
     OtherFeatures {
         /// Nodes or edges.
@@ -279,16 +281,16 @@ pub enum RequestProblem {
         /// Columns of the graphs.
         found: FeatureLayout,
     },
-    /// A schema with other targets than the graphs.
+    /// A schema whose targets differ from those of the graphs.
     #[error("the schema names other targets than the graphs have")]
     OtherTargets,
-    /// Values beyond the schema.
+    /// Values beyond the vocabularies of the schema.
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// Graphs that do not hold together.
+    /// Inconsistent graphs.
     #[error(transparent)]
     Graph(#[from] GraphError),
-    /// A split that does not name each row once.
+    /// A split that does not name each row exactly once.
     #[error("the split names {found} {level}s, but there are {rows}")]
     SplitLength {
         /// What is split.
@@ -303,11 +305,11 @@ pub enum RequestProblem {
     EmptyPart {
         /// The part.
         part: String,
-        /// Rows to be dealt.
+        /// Rows to distribute.
         rows: usize,
         /// What is split.
         level: Level,
-        /// Whether each stratum is dealt by itself.
+        /// Whether each stratum is distributed on its own.
         strata: bool,
         /// Share of the part, where shares are given.
         share: Option<f64>,
@@ -315,14 +317,14 @@ pub enum RequestProblem {
     /// More folds than rows, or fewer than two.
     #[error("{rows} {level}s cannot be dealt into {folds} folds")]
     Folds {
-        /// Rows to be dealt.
+        /// Rows to distribute.
         rows: usize,
         /// What is split.
         level: Level,
         /// Folds requested.
         folds: usize,
     },
-    /// Shares that are not positive, or do not add up.
+    /// Shares that are not positive, or do not add up to 1.
     #[error("shares must be positive and add up to 1, not {sum}: {}", shares.iter().map(|(name, share)| format!("{name} {share}")).collect::<Vec<_>>().join(", "))]
     Shares {
         /// Sum of the shares.
@@ -330,10 +332,10 @@ pub enum RequestProblem {
         /// The shares.
         shares: Vec<(String, f64)>,
     },
-    /// Nothing to stratify by.
+    /// There are no targets to stratify by.
     #[error("there are no {0} targets to stratify by")]
     NoStrata(Level),
-    /// No column to group by.
+    /// The column to group by does not exist.
     #[error("there is no column \"{column}\" to group by; {}", if found.is_empty() { "the graphs carry none".into() } else { format!("there are: {}", found.join(", ")) })]
     NoGroups {
         /// The column.
@@ -341,7 +343,7 @@ pub enum RequestProblem {
         /// Columns that the graphs carry.
         found: Vec<String>,
     },
-    /// A column that cannot be grouped by.
+    /// A column whose type cannot be used for grouping.
     #[error("column \"{column}\" holds values of type {kind}; texts, numbers and yes/no can be grouped by")]
     GroupType {
         /// The column.
@@ -349,17 +351,17 @@ pub enum RequestProblem {
         /// Its type.
         kind: String,
     },
-    /// Nothing to draw.
+    /// All requested sizes are zero.
     #[error("all splits are empty; request at least one graph")]
     NoGraphs,
-    /// A server that did not answer as it should.
+    /// A download failed.
     #[error("{url}: {message}{}", kept.map(|kept| format!(" ({kept} bytes are kept; the same command continues there)")).unwrap_or_default())]
     Download {
         /// The address.
         url: String,
-        /// What happened.
+        /// Cause of the failure.
         message: String,
-        /// Bytes of an unfinished file.
+        /// Bytes of the unfinished file, if one is kept.
         kept: Option<u64>,
     },
 }

@@ -46,12 +46,13 @@ impl Extra {
         self.values.is_empty()
     }
 
-    /// The value of a graph as text; `None` where it is missing, or of a type that has no text form.
+    /// The value of a graph as text; `None` if the value is missing, or if its type has no text
+    /// form.
     pub fn text(&self, graph: usize) -> Option<String> {
         Scalar::at(&self.values, graph).map(|value| value.to_text())
     }
 
-    /// Whether the type of the column has a text form: texts, numbers and yes/no.
+    /// Whether the type of the column has a text form: text, numbers and booleans do.
     pub(crate) fn has_text(&self) -> bool {
         Scalar::has_text(self.values.data_type())
     }

@@ -1,4 +1,4 @@
-//! What is in a data set: sizes, degrees, targets, vocabularies, oddities.
+//! Statistics of a data set: sizes, degrees, targets, vocabularies and oddities.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use serde::Serialize;
 use crate::dataset::{Dataset, Splits};
 use gt_graph::{FeatureSchema, Schema, TargetSchema, Vocabulary};
 
-/// Statistics of a data set; serialises as what `gt data info --json` prints.
+/// Statistics of a data set. `gt data info --json` prints this struct as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Info {
-    /// Statistics per part (`all` where graphs are not split), in the file's order.
+    /// Statistics per part in the order of the file; one part `all` if graphs are not split.
     #[serde(serialize_with = "in_order")]
     pub splits: Vec<(String, PartInfo)>,
     /// Level at which the data is split, if it is.
@@ -24,17 +24,19 @@ pub struct Info {
     pub node_features: FeatureSchema,
     /// Features on edges: names and sizes.
     pub edge_features: FeatureSchema,
-    /// How often each category of each column occurs; empty where there are more than [`Info::MOST_COUNTED`].
+    /// Count of each category in each node column; empty for columns with more than
+    /// [`Info::MOST_COUNTED`] categories.
     pub node_categories: Vec<Vec<u64>>,
-    /// The same of the edges.
+    /// Count of each category in each edge column; empty for columns with more than
+    /// [`Info::MOST_COUNTED`] categories.
     pub edge_categories: Vec<Vec<u64>>,
-    /// What the targets are.
+    /// Level, kind and columns of the targets.
     pub target: Option<TargetSchema>,
     /// Width of each encoding present: `lap_pe`, `rw_pe`, `wl_pe` (number of roles).
     pub encodings: BTreeMap<&'static str, usize>,
-    /// Columns carried along.
+    /// Names of the carried columns.
     pub extras: Vec<String>,
-    /// Bytes of memory that the graphs take.
+    /// Bytes of memory of the graphs.
     pub memory_bytes: usize,
     /// Content hash: equal for equal graphs, whatever the file format.
     pub content_sha256: String,
@@ -49,9 +51,9 @@ fn in_order<S: serde::Serializer>(parts: &[(String, PartInfo)], out: S) -> Resul
 pub struct PartInfo {
     /// Number of graphs.
     pub graphs: usize,
-    /// Number of nodes; of a split by nodes, those of the part.
+    /// Number of nodes. In a split of nodes, only nodes of the part count.
     pub nodes: usize,
-    /// Number of directed edges; of a split by edges, those of the part.
+    /// Number of directed edges. In a split of edges, only edges of the part count.
     pub edges: usize,
     /// Mean nodes per graph.
     pub nodes_mean: f64,
@@ -94,18 +96,18 @@ pub struct TargetInfo {
     pub mean: f64,
     /// Standard deviation of the labels present.
     pub sd: f64,
-    /// Smallest.
+    /// Smallest label.
     pub min: f64,
-    /// Largest.
+    /// Largest label.
     pub max: f64,
     /// Labels present.
     pub count: usize,
     /// Labels missing.
     pub missing: usize,
-    /// For classes: how often each occurs; empty where there are more than [`Info::MOST_COUNTED`].
+    /// Count of each class; empty for numbers, and for more than [`Info::MOST_COUNTED`] classes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<u64>,
-    /// For numbers, and classes that are too many to count: how they spread.
+    /// Distribution of numbers, and of classes that are too many to count one by one.
     #[serde(skip_serializing_if = "Histogram::is_empty")]
     pub histogram: Histogram,
 }
@@ -136,7 +138,7 @@ impl Histogram {
         Self { min, max, counts }
     }
 
-    /// True when there was no value.
+    /// True when the histogram has no bins.
     pub fn is_empty(&self) -> bool {
         self.counts.is_empty()
     }
@@ -153,10 +155,10 @@ impl Histogram {
 }
 
 impl Info {
-    /// More categories or classes than this (ids, as a rule) are not counted one by one.
+    /// Most categories or classes that are counted one by one. Larger columns usually hold ids.
     pub const MOST_COUNTED: usize = 1 << 20;
 
-    /// Gathers the statistics.
+    /// Computes the statistics of a data set.
     pub fn new(dataset: &Dataset) -> Self {
         let store = dataset.graphs();
         let schema = dataset.schema();
@@ -190,7 +192,7 @@ impl Info {
 }
 
 impl PartInfo {
-    /// Statistics per part of a split, in its order; `all` where there is none.
+    /// Statistics per part of a split, in its order; one part `all` without a split.
     pub fn of_all(store: &GraphStore, schema: &Schema, split: Option<&Splits>) -> Vec<(String, PartInfo)> {
         let all: Vec<usize> = (0..store.len()).collect();
         match split {
@@ -198,7 +200,7 @@ impl PartInfo {
             Some(split) if split.level == Level::Graph => {
                 split.names.iter().map(|name| (name.clone(), part(store, schema, &split.rows(name), None))).collect()
             }
-            // The graphs belong to every part; what differs is whose labels count.
+            // Every part has all graphs. Only the labels that count differ.
             Some(split) => split
                 .names
                 .iter()
@@ -215,7 +217,7 @@ impl PartInfo {
     }
 }
 
-/// Which rows of a level count.
+/// The level and rows that count.
 type Member<'a> = Option<(Level, &'a dyn Fn(usize) -> bool)>;
 
 fn part(store: &GraphStore, schema: &Schema, graphs: &[usize], member: Member<'_>) -> PartInfo {
@@ -267,10 +269,10 @@ fn part(store: &GraphStore, schema: &Schema, graphs: &[usize], member: Member<'_
     info
 }
 
-/// Edges that repeat an earlier one, and whether some edge has no reverse.
+/// Number of edges that repeat an earlier edge, and whether an edge has no reverse.
 fn edge_oddities(src: &[u32], dst: &[u32]) -> (usize, bool) {
     let mut edges: Vec<u64> = src.iter().zip(dst).map(|(&s, &d)| u64::from(s) << 32 | u64::from(d)).collect();
-    // Files usually list edges in order already.
+    // Edges of most files are sorted already.
     if !edges.is_sorted() {
         edges.sort_unstable();
     }
@@ -318,7 +320,7 @@ fn targets(store: &GraphStore, schema: &Schema, graphs: &[usize], member: Member
         .collect()
 }
 
-/// How often each category of each column occurs.
+/// Count of each category in each column.
 fn categories(store: &GraphStore, columns: &[Vocabulary], level: Level) -> Vec<Vec<u64>> {
     let counted = |v: &Vocabulary| if v.size <= Info::MOST_COUNTED { v.size } else { 0 };
     let mut counts: Vec<Vec<u64>> = columns.iter().map(|v| vec![0; counted(v)]).collect();

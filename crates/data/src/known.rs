@@ -1,4 +1,5 @@
-//! Data sets that are recognised by their content, so that a file without a schema still gets the published vocabularies.
+//! Data sets that are recognised by their content. A file without a schema then gets the published
+//! vocabularies.
 
 use gt_graph::GraphStore;
 use sha2::{Digest, Sha256};
@@ -13,15 +14,17 @@ struct Known {
     edge_vocabulary: usize,
 }
 
-/// ZINC uses 21 of its 28 atom types in the subset, and never type 0 of its 4 bonds; the published models reserve all.
+/// The subset ZINC-12k uses 21 of 28 atom types, and never type 0 of 4 bond types. The published
+/// models reserve all types.
 const KNOWN: [Known; 1] = [Known { graphs: 12_000, content: ZINC_12K, node_vocabulary: 28, edge_vocabulary: 4 }];
 
 /// [`content_hash`] of ZINC-12k in benchmark order.
 pub const ZINC_12K: &str = "de17b230e033546e55dd8987cbaf4e8cb4b85457033dfc825e380bb92db2bfec";
 
-/// SHA-256 of sizes, edges, features and targets (where there are any) of all graphs, as a hexadecimal string.
+/// SHA-256 of sizes, edges, features and targets (if there are any) of all graphs, as a hexadecimal
+/// string.
 ///
-/// It does not depend on the file format, on column names or on anything carried along.
+/// The hash does not depend on the file format, on column names or on carried columns.
 pub fn content_hash(graphs: &GraphStore) -> String {
     let mut hash = Sha256::new();
     let mut bytes = Vec::new();

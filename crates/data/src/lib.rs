@@ -1,7 +1,7 @@
 //! Data sets of graphs: files, generators, splits, statistics and downloads.
 //!
-//! A file is decoded into raw columns, which are judged in one place, whatever the format: [`read`] for training,
-//! [`read_expecting`] for a model, [`GraphReader`] for predictions chunk by chunk.
+//! Every file format is decoded into raw columns, which one module checks. Use [`read`] for
+//! training, [`read_expecting`] for a model, and [`GraphReader`] for predictions chunk by chunk.
 
 #[cfg(test)]
 extern crate self as graph_transformer_data;

@@ -1,6 +1,7 @@
-//! Seeded random numbers: one independent stream per thing that is drawn.
+//! Seeded random numbers in independent streams.
 //!
-//! A graph's stream depends on the seed and on the graph's number alone, so any number of threads draws the same graphs.
+//! The stream of a graph depends on the seed and the graph's number only. The graphs are therefore
+//! equal for any number of threads.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -17,9 +18,10 @@ impl Stream {
         Self(rng)
     }
 
-    /// Uniform on 0..bound, without bias.
+    /// A uniform number in 0..bound, without bias.
     pub fn below(&mut self, bound: u32) -> u32 {
-        // Lemire: the low half of the product shows whether this draw would favour small results.
+        // Lemire's method: the low half of the product shows whether this draw would favour small
+        // results.
         let threshold = bound.wrapping_neg() % bound;
         loop {
             let product = u64::from(self.0.next_u32()) * u64::from(bound);
@@ -34,7 +36,7 @@ impl Stream {
         self.0.next_u32() < p.0
     }
 
-    /// Fisher–Yates.
+    /// Shuffles by the Fisher–Yates method.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last as u32 + 1) as usize);

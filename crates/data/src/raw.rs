@@ -1,4 +1,4 @@
-//! Graphs as a file has them: columns with whatever was written, before anything is judged.
+//! Graphs as a file states them: raw columns before any check.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use gt_graph::Level;
 
 use crate::reason::{Number, Problem, Reason};
 
-/// Some consecutive graphs of a file, in the same form for every format.
+/// Consecutive graphs of a file, in one form for all formats.
 pub(crate) struct RawGraphs {
     /// Number of graphs.
     pub(crate) count: usize,
@@ -20,24 +20,24 @@ pub(crate) struct RawGraphs {
     /// Graphs that could not be decoded.
     pub(crate) broken: BTreeMap<usize, Reason>,
     pub(crate) num_nodes: RawColumn,
-    /// Per graph two lists: sources and targets.
+    /// Two lists per graph: sources and targets.
     pub(crate) edge_index: RawColumn,
     pub(crate) node: RawFeatures,
     pub(crate) edge: RawFeatures,
     pub(crate) targets: RawTargets,
     /// Splits of graphs, nodes and edges.
     pub(crate) splits: [RawTexts; 3],
-    /// Laplacian and random-walk coordinates, Weisfeiler–Lehman roles.
+    /// Laplacian and random-walk coordinates, and Weisfeiler–Lehman roles.
     pub(crate) encodings: [RawColumn; 3],
-    /// Where the rows of tables stand.
+    /// Table rows of the graphs, if the file is a set of tables.
     pub(crate) origin: Option<Arc<TableRows>>,
 }
 
 /// Features on nodes, or on edges.
 pub(crate) enum RawFeatures {
-    /// Under the three keys of the native layout: numbers, continuous ones, lists of indices.
+    /// The three native columns: categorical numbers, continuous numbers, lists of indices.
     Native(Box<[RawColumn; 3]>),
-    /// Columns with names of their own, one value per row.
+    /// Columns with their own names, one value per row.
     Named(Vec<NamedColumn>),
 }
 
@@ -53,11 +53,11 @@ impl RawFeatures {
 /// A column of a table.
 pub(crate) struct NamedColumn {
     pub(crate) values: RawColumn,
-    /// What its cells look like, or what the user says that they are.
+    /// Kind of the cells: inferred from the values, or stated by the user.
     pub(crate) kind: CellKind,
 }
 
-/// What the cells of a column are.
+/// Kinds of cells in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CellKind {
     Integer,
@@ -66,21 +66,21 @@ pub(crate) enum CellKind {
     Text,
 }
 
-/// Targets.
+/// Targets of the graphs.
 pub(crate) enum RawTargets {
-    /// The column `y`; its shape says what it belongs to.
+    /// The column `y`; its shape decides the level.
     Native(Box<RawColumn>),
-    /// Columns of the table of a level.
+    /// Columns in the table of a level.
     Named { level: Level, columns: Vec<NamedColumn> },
-    /// None, or none that anybody reads.
+    /// No targets, or targets that are not read.
     Nothing,
 }
 
-/// Numbers of each graph: a single one, a list, or a list of lists.
+/// Numbers of each graph: a single number, a list, or a list of lists.
 ///
-/// Each list inside of a graph is a row; where there are no lists inside, each number is a row.
+/// Each inner list of a graph is a row. Without inner lists, each number is a row.
 pub(crate) struct RawColumn {
-    /// Name, for messages.
+    /// Name of the column, for messages.
     pub(crate) name: String,
     pub(crate) extent: Extent,
     /// Rows of each graph.
@@ -88,31 +88,31 @@ pub(crate) struct RawColumn {
     /// Values of each row.
     pub(crate) rows: Bounds,
     pub(crate) values: Values,
-    /// Values that are missing.
+    /// Missing values.
     pub(crate) nulls: Option<NullBuffer>,
-    /// Graphs that have something here.
+    /// Graphs that have a value in this column.
     pub(crate) present: Option<NullBuffer>,
     pub(crate) depth: Depth,
 }
 
-/// Which graphs of the file have a column.
+/// Graphs of the file that have a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// The file does not have the column.
     Nowhere,
-    /// The file has the column for all graphs, though values may be missing.
+    /// The file has the column for all graphs. Single values may be missing.
     WholeFile,
-    /// Each graph has the column or not.
+    /// Each graph either has the column or lacks it.
     PerGraph,
 }
 
-/// How many lists are around a number.
+/// Number of lists around a number.
 pub(crate) enum Depth {
     Same(u8),
     PerGraph(Vec<u8>),
 }
 
-/// Where the items of each list begin and end.
+/// Bounds of the items of each list.
 pub(crate) enum Bounds {
     /// Each list is one item.
     Single,
@@ -130,7 +130,7 @@ impl Bounds {
         }
     }
 
-    /// The first of some lists that has not `width` items.
+    /// The first list in a range that does not have `width` items.
     fn first_odd(&self, mut lists: Range<usize>, width: usize) -> Option<usize> {
         let odd = match self {
             Self::Single => return lists.next().filter(|_| width != 1),
@@ -148,12 +148,13 @@ pub(crate) enum Values {
     Integers(ScalarBuffer<i64>),
     Reals(ScalarBuffer<f32>),
     Doubles(ScalarBuffer<f64>),
-    /// Numbers of JSON, NaN for null. `real`: the positions in a row where one was written as a real number.
+    /// Numbers of JSON; null is NaN. `real` marks the positions in a row with a number that was
+    /// written as a real number.
     Written {
         numbers: Vec<f64>,
         real: Vec<bool>,
     },
-    /// Cells of which some are no numbers.
+    /// Cells of which at least one is not a number.
     Texts(StringArray),
 }
 
@@ -176,12 +177,12 @@ impl RawColumn {
         self.extent != Extent::Nowhere && self.present.as_ref().is_none_or(|present| present.is_valid(graph))
     }
 
-    /// Rows of a graph; none where it has nothing here.
+    /// Rows of a graph; empty if the graph has no value in this column.
     pub(crate) fn rows(&self, graph: usize) -> Range<usize> {
         if self.is_present(graph) { self.graphs.range(graph) } else { 0..0 }
     }
 
-    /// How many lists are around the numbers of a graph.
+    /// Number of lists around the numbers of a graph.
     pub(crate) fn depth(&self, graph: usize) -> u8 {
         match &self.depth {
             Depth::Same(depth) => *depth,
@@ -189,12 +190,12 @@ impl RawColumn {
         }
     }
 
-    /// Values of the first row of a graph, if it has one.
+    /// Number of values in the first row of a graph, if there is one.
     pub(crate) fn width(&self, graph: usize) -> Option<usize> {
         self.rows(graph).next().map(|row| self.rows.range(row).len())
     }
 
-    /// Whether numbers at a position of the rows were written as real ones.
+    /// Whether a number at this position of the rows was written as a real number.
     pub(crate) fn is_real(&self, at: usize) -> bool {
         match &self.values {
             Values::Integers(_) | Values::Texts(_) => false,
@@ -203,7 +204,7 @@ impl RawColumn {
         }
     }
 
-    /// Whether some number was written as a real one.
+    /// Whether any number was written as a real number.
     pub(crate) fn any_real(&self) -> bool {
         match &self.values {
             Values::Written { real, .. } => real.contains(&true),
@@ -218,7 +219,7 @@ impl RawColumn {
         }
     }
 
-    /// Whether some value of a range may be missing.
+    /// Whether a value in a range may be missing.
     pub(crate) fn has_null(&self, mut range: Range<usize>) -> bool {
         match &self.values {
             Values::Written { .. } => range.any(|at| self.is_null(at)),
@@ -243,7 +244,8 @@ impl RawColumn {
         }
     }
 
-    /// The number at a position if it is whole and at least 0; `wrong` says what another one is not.
+    /// The number at a position if it is whole and at least 0. Otherwise `wrong` makes the problem
+    /// from the number.
     pub(crate) fn index(&self, at: usize, wrong: impl FnOnce(Number) -> Problem) -> Result<u32, Problem> {
         let value = self.number(at)?;
         is_index(value).then_some(value as u32).ok_or_else(|| wrong(Number(value)))
@@ -258,7 +260,7 @@ impl RawColumn {
     /// Appends the values of a range as indices.
     ///
     /// # Errors
-    /// The position of the first that is none, and what is wrong with it.
+    /// The position of the first value that is not an index, and its problem.
     pub(crate) fn append_indices(
         &self,
         mut range: Range<usize>,
@@ -270,7 +272,7 @@ impl RawColumn {
         {
             let values = &values[range.clone()];
             let limit = i64::from(u32::MAX - 1);
-            // A branch-free scan first: values are almost never wrong, and the copy then vectorises.
+            // A branch-free check comes first. Wrong values are rare, and the copy then vectorises.
             if !values.iter().fold(false, |bad, &v| bad | (v < 0) | (v > limit)) {
                 out.extend(values.iter().map(|&v| v as u32));
                 return Ok(());
@@ -293,7 +295,7 @@ impl RawColumn {
     /// Appends the values of a range as finite numbers.
     ///
     /// # Errors
-    /// The position of the first that is none, and what is wrong with it.
+    /// The position of the first value that is not a finite number, and its problem.
     pub(crate) fn append_reals(&self, mut range: Range<usize>, out: &mut Vec<f32>) -> Result<(), (usize, Problem)> {
         if let Values::Reals(values) = &self.values
             && !self.has_null(range.clone())
@@ -311,7 +313,7 @@ impl RawColumn {
         })
     }
 
-    /// Positions of a graph's values, which should be `rows` rows of `width`.
+    /// Positions of a graph's values, which must be `rows` rows of `width` values.
     pub(crate) fn block(&self, level: Level, graph: usize, rows: usize, width: usize) -> Result<Range<usize>, Reason> {
         let lists = self.rows(graph);
         if lists.len() != rows {
@@ -325,7 +327,7 @@ impl RawColumn {
             return Err(Reason::cell(level, odd - lists.start, &self.name, problem));
         }
         let values = self.rows.range(lists.start).start..self.rows.range(lists.end - 1).end;
-        // Lists are contiguous unless one of them is null with content, which no writer makes.
+        // Lists are contiguous unless a null list has content, which no known writer produces.
         if values.len() != rows * width {
             return Err(Reason::column(&self.name, Problem::Overlap));
         }
@@ -333,19 +335,19 @@ impl RawColumn {
     }
 }
 
-/// Whether a number is whole, at least 0 and below the reserved last index.
+/// Whether a number is whole, at least 0 and below the reserved largest index.
 fn is_index(value: f64) -> bool {
     let index = value as u32;
     f64::from(index) == value && index != u32::MAX
 }
 
-/// Words of each graph: one, or a list.
+/// Words of each graph: a single word, or a list.
 pub(crate) struct RawTexts {
-    /// Name, for messages.
+    /// Name of the column, for messages.
     pub(crate) name: &'static str,
     pub(crate) graphs: Bounds,
     pub(crate) values: StringArray,
-    /// Graphs that have something here; `None` where no graph has.
+    /// Graphs that have words; `None` if no graph has any.
     pub(crate) present: Option<NullBuffer>,
 }
 
@@ -366,12 +368,12 @@ impl RawTexts {
     }
 }
 
-/// Which rows of the tables belong to which graph.
+/// Table rows of each graph.
 pub(crate) struct TableRows {
-    /// Tables of graphs, nodes and edges.
+    /// Paths of the tables of graphs, nodes and edges.
     pub(crate) paths: [PathBuf; 3],
-    /// For each level the rows of the table, sorted by graph.
+    /// Rows of the table of each level, sorted by graph.
     pub(crate) rows: [Vec<usize>; 3],
-    /// For each level where the rows of each graph begin.
+    /// Start of each graph's rows, for each level.
     pub(crate) offsets: [Vec<usize>; 3],
 }

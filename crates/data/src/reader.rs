@@ -1,7 +1,7 @@
 //! Reading files: as a whole for training and evaluation, in chunks for predictions.
 //!
-//! Decoding and checks are the same for both. A reader of whole files ends with the first graph
-//! that cannot be used; a reader of chunks continues, and reports the reason.
+//! Both readers decode and check in the same way. A reader of whole files stops at the first graph
+//! that cannot be used. A reader of chunks continues, and reports the reason.
 
 use std::path::{Path, PathBuf};
 
@@ -15,10 +15,10 @@ use crate::raw::RawGraphs;
 use crate::reason::Reason;
 use crate::resolve::{Expected, Rejected, Resolver};
 
-/// Reads a data set, in the format that the path says.
+/// Reads a data set in the format of the path.
 ///
 /// # Errors
-/// With file, graph, column and value of the first thing that is wrong.
+/// If a value cannot be used. The error names file, graph, column and value of the first problem.
 ///
 /// ```
 /// use graph_transformer_data::{SbmSet, SbmSizes, read, write};
@@ -35,10 +35,12 @@ pub fn read(path: &Path) -> Result<Dataset> {
     read_whole(path, Decoder::open(path, None, ChunkLimits::default())?, None)
 }
 
-/// Reads a data set for a model: its columns are found by name where the file names them, else by position.
+/// Reads a data set for a model. Columns are matched by name if the file names them, otherwise by
+/// position.
 ///
 /// # Errors
-/// With file, graph, column and value of the first thing that is wrong, or that the model does not know.
+/// If a value cannot be used, or the model does not know it. The error names file, graph, column
+/// and value of the first problem.
 ///
 /// ```
 /// use std::borrow::Cow;
@@ -48,11 +50,20 @@ pub fn read(path: &Path) -> Result<Dataset> {
 ///
 /// let folder = tempfile::tempdir()?;
 /// let path = folder.path().join("two.jsonl");
-/// std::fs::write(&path, "{\"node_feat\": [[1.0]], \"edge_index\": []}\n{\"node_feat\": [[5]], \"edge_index\": []}\n")?;
+/// std::fs::write(
+///     &path,
+///     "{\"node_feat\": [[1.0]], \"edge_index\": []}\n\
+///      {\"node_feat\": [[5]], \"edge_index\": []}\n",
+/// )?;
 /// let kind = Vocabulary { name: "kind".into(), size: 3 };
-/// let schema = Schema { node: FeatureSchema { categorical: vec![kind], ..Default::default() }, ..Default::default() };
-/// let expected = Expected { schema: Cow::Borrowed(&schema), encoding: None, labels: Labels::Ignore };
-/// let Err(DataError::Graph { graph: 1, reason: Reason::Cell { problem, .. }, .. }) = read_expecting(&path, &expected)
+/// let schema = Schema {
+///     node: FeatureSchema { categorical: vec![kind], ..Default::default() },
+///     ..Default::default()
+/// };
+/// let expected =
+///     Expected { schema: Cow::Borrowed(&schema), encoding: None, labels: Labels::Ignore };
+/// let Err(DataError::Graph { graph: 1, reason: Reason::Cell { problem, .. }, .. }) =
+///     read_expecting(&path, &expected)
 /// else { panic!("the second graph has an unknown category") };
 /// assert_eq!(problem, Problem::BeyondVocabulary { value: 5, size: 3 });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -61,10 +72,10 @@ pub fn read_expecting(path: &Path, expected: &Expected<'_>) -> Result<Dataset> {
     read_whole(path, Decoder::open(path, Some(expected), ChunkLimits::default())?, Some(expected))
 }
 
-/// Reads tables of nodes and edges, and of graphs where there is one.
+/// Reads a table of nodes, a table of edges, and optionally a table of graphs.
 ///
 /// # Errors
-/// With the file, row and column of whatever does not fit.
+/// If a value cannot be used. The error names file, row and column.
 ///
 /// ```
 /// use graph_transformer_data::{TableMapping, TablePaths, read_tables};
@@ -114,7 +125,8 @@ fn begin(resolver: &mut Resolver, raw: &RawGraphs, decoder: &Decoder, path: &Pat
     })
 }
 
-/// The error of a graph of a chunk that begins with graph `first`: values of tables are found in their row.
+/// Builds the error of a graph in a chunk that begins with graph `first`. Errors in tables name the
+/// row.
 fn locate(path: &Path, raw: &RawGraphs, first: usize, graph: usize, reason: Reason) -> DataError {
     match (&raw.origin, reason) {
         (Some(origin), Reason::Cell { level, row, column, problem }) => {
@@ -126,9 +138,9 @@ fn locate(path: &Path, raw: &RawGraphs, first: usize, graph: usize, reason: Reas
     }
 }
 
-/// Reads graphs that something is predicted for, chunk by chunk, so that memory is bounded by a
-/// chunk and the largest graph. (Tables are read whole.) A graph that cannot be used does not
-/// affect the others.
+/// Reads graphs chunk by chunk for predictions. Memory is bounded by the size of a chunk and the
+/// largest graph, except for tables, which are read as a whole. A graph that cannot be used does
+/// not affect the other graphs.
 ///
 /// After an error the reader returns nothing more. Targets are read if `expected` includes labels
 /// and its schema has targets; splits are not read.
@@ -148,26 +160,33 @@ fn locate(path: &Path, raw: &RawGraphs, first: usize, graph: usize, reason: Reas
 /// ];
 /// std::fs::write(&path, lines.join("\n"))?;
 /// let kind = Vocabulary { name: "kind".into(), size: 3 };
-/// let schema = Schema { node: FeatureSchema { categorical: vec![kind], ..Default::default() }, ..Default::default() };
-/// let expected = Expected { schema: Cow::Borrowed(&schema), encoding: None, labels: Labels::Ignore };
+/// let schema = Schema {
+///     node: FeatureSchema { categorical: vec![kind], ..Default::default() },
+///     ..Default::default()
+/// };
+/// let expected =
+///     Expected { schema: Cow::Borrowed(&schema), encoding: None, labels: Labels::Ignore };
 /// for chunk in GraphReader::open(&path, &expected)? {
 ///     let chunk = chunk?;
 ///     assert_eq!(chunk.graphs.len(), 2);
 ///     let reason = &chunk.results[1].as_ref().unwrap_err().reason;
-///     assert_eq!(reason.to_string(), "node 1, column \"kind\": -2 is not a category (0, 1, 2, …)");
+///     assert_eq!(
+///         reason.to_string(),
+///         "node 1, column \"kind\": -2 is not a category (0, 1, 2, …)"
+///     );
 ///     assert_eq!(chunk.results[2], Ok(1));
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct GraphReader {
     path: PathBuf,
-    /// Gone after the last chunk, and after an error.
+    /// `None` after the last chunk and after an error.
     decoder: Option<Decoder>,
     resolver: Resolver,
     first: usize,
 }
 
-/// Some consecutive graphs of a file.
+/// Consecutive graphs of a file.
 #[derive(Clone, Debug)]
 pub struct Chunk {
     /// Position in the file of the first graph.
@@ -179,7 +198,7 @@ pub struct Chunk {
 }
 
 impl GraphReader {
-    /// Opens a file, in the format that the path says.
+    /// Opens a file in the format of the path.
     ///
     /// # Errors
     /// If the file as a whole cannot be read.
@@ -214,7 +233,7 @@ impl GraphReader {
     /// If the file as a whole cannot be read.
     pub fn open_with(path: &Path, expected: &Expected<'_>, limits: ChunkLimits) -> Result<Self> {
         let decoder = Some(Decoder::open(path, Some(expected), limits)?);
-        // A chunk needs no room for the whole file.
+        // A chunk does not need memory for the whole file.
         let resolver = Resolver::new(Some(expected), (0, 0));
         Ok(Self { path: path.into(), decoder, resolver, first: 0 })
     }

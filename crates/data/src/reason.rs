@@ -4,7 +4,7 @@ use std::fmt;
 
 use gt_graph::{GraphError, Level};
 
-/// A number as it stands in a file; equal to the same number, NaN included.
+/// A number of a file. Equal numbers compare equal, including NaN.
 #[derive(Clone, Copy, Debug)]
 pub struct Number(pub f64);
 
@@ -33,7 +33,7 @@ impl fmt::Display for Number {
 /// ```
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Reason {
-    /// A line of JSON lines is no object with the right kinds of values.
+    /// A line of JSON lines is not a valid object.
     #[error("line {line}, position {position}: {message}")]
     Line {
         /// Line, from 1.
@@ -43,7 +43,7 @@ pub enum Reason {
         /// What the JSON reader found.
         message: String,
     },
-    /// A value, or the values of a node or an edge.
+    /// A value, or the values of a node or an edge, cannot be used.
     #[error("{}column \"{column}\": {problem}", Place(*level, *row))]
     Cell {
         /// Whether `row` counts nodes or edges.
@@ -55,7 +55,7 @@ pub enum Reason {
         /// What is wrong.
         problem: Problem,
     },
-    /// A column of the graph.
+    /// A column of the graph cannot be used.
     #[error("column \"{column}\": {problem}")]
     Column {
         /// Column.
@@ -63,7 +63,7 @@ pub enum Reason {
         /// What is wrong.
         problem: Problem,
     },
-    /// The graph does not hold together.
+    /// The graph is inconsistent.
     #[error(transparent)]
     Graph(#[from] GraphError),
 }
@@ -102,13 +102,13 @@ pub enum Problem {
     /// A value is missing.
     #[error("the value is missing; fill it in")]
     Null,
-    /// Text stands where a number should.
+    /// Text where a number is expected.
     #[error("\"{0}\" is not a number")]
     NotANumber(String),
-    /// A number that is not whole, or less than 0.
+    /// A number that is not whole, or is less than 0.
     #[error("\"{0}\" is not a whole number from 0")]
     NotCounted(String),
-    /// A number that is no category.
+    /// A number that is not a category.
     #[error("{value} is not a category (0, 1, 2, …){}", if *.inferred { "; to make the column continuous, write numbers with a decimal point, or name it with --continuous in gt data convert" } else { "" })]
     NotACategory {
         /// The number.
@@ -116,29 +116,29 @@ pub enum Problem {
         /// Whether the column is categorical only because its other numbers are whole.
         inferred: bool,
     },
-    /// An index of a list that is none.
+    /// A number in a list of indices that is not an index.
     #[error("{0} is not an index (0, 1, 2, …)")]
     NotAnIndex(Number),
-    /// An end of an edge that cannot be a node.
+    /// An end of an edge that is not the number of a node.
     #[error("{0} is not a node; nodes are counted from 0")]
     NotANode(Number),
-    /// An end of an edge that no row of the table of nodes bears as its id.
+    /// An end of an edge that is not the id of any row in the table of nodes.
     #[error("there is no node {id}{}", if *.counted { "; the table of nodes has no column of ids, so its rows are counted from 0" } else { "" })]
     NoSuchNode {
         /// The id.
         id: String,
-        /// Whether nodes are counted because their table has no ids.
+        /// Whether nodes are numbered by position because their table has no ids.
         counted: bool,
     },
-    /// A class that is none.
+    /// A number that is not a class.
     #[error(
         "{0} is not a class (0, 1, 2, … or -1 for a missing label); write numbers with a decimal point, or name the column with --continuous in gt data convert"
     )]
     NotAClass(Number),
-    /// A role that is none.
+    /// A number that is not a Weisfeiler–Lehman role.
     #[error("{0} is not a role (0, 1, 2, …)")]
     NotARole(Number),
-    /// A number of nodes that is none.
+    /// A number that is not a count of nodes.
     #[error("{0} is not a number of nodes")]
     NotANodeCount(Number),
     /// A number that 32 bits cannot hold, or NaN.
@@ -149,10 +149,10 @@ pub enum Problem {
     BeyondVocabulary {
         /// The value.
         value: usize,
-        /// Values are smaller than this.
+        /// Number of known values. A valid value is smaller.
         size: usize,
     },
-    /// There is not one row for every node, or edge.
+    /// The number of rows differs from the number of nodes or edges.
     #[error("{found} rows, expected {expected}")]
     RowCount {
         /// Rows found.
@@ -160,7 +160,7 @@ pub enum Problem {
         /// Rows expected.
         expected: usize,
     },
-    /// A row has not as many values as it should.
+    /// A row has the wrong number of values.
     #[error("{found} values, expected {expected}")]
     Width {
         /// Values found.
@@ -177,13 +177,13 @@ pub enum Problem {
         /// Lists found.
         found: usize,
     },
-    /// A value should be a single one.
+    /// A list where a single value is expected.
     #[error("it should be one number, but is a list")]
     NotSingle,
-    /// Neither a number of nodes nor features to count them by.
+    /// The graph has neither a number of nodes nor node features.
     #[error("it is missing, and so are features of nodes to count")]
     NoNodeCount,
-    /// A number of nodes that nothing in the file backs.
+    /// A number of nodes that no other data in the file supports.
     #[error("{nodes} nodes, but no features of nodes and only {edges} edges")]
     Unbacked {
         /// Nodes stated.
@@ -194,7 +194,7 @@ pub enum Problem {
     /// A target does not have one value per row and column.
     #[error("{found} target values, expected {columns} for each of {rows} {level}s")]
     TargetCount {
-        /// What the targets belong to.
+        /// Level of the targets.
         level: Level,
         /// Values found.
         found: usize,
@@ -203,7 +203,7 @@ pub enum Problem {
         /// Targets per row.
         columns: usize,
     },
-    /// Targets that belong to nothing.
+    /// Targets whose number of rows fits no level.
     #[error("{rows} rows are neither one per graph nor one per node ({nodes}) or edge ({edges}) in every graph")]
     NoTargetLevel {
         /// Rows found.
@@ -213,28 +213,28 @@ pub enum Problem {
         /// Edges of the graph.
         edges: usize,
     },
-    /// A list of targets without any.
+    /// An empty list of targets.
     #[error("there is no value in it")]
     NoTarget,
-    /// A second split, on another level.
+    /// A second split at another level.
     #[error("there is a split of {0}s already; a file has one")]
     SecondSplit(Level),
-    /// More parts than can be numbered.
+    /// More parts of a split than can be numbered.
     #[error("more than 65,536 different parts")]
     TooManyParts,
     /// A later schema that differs from the first.
     #[error("this schema differs from the one in the first record")]
     OtherSchema,
-    /// An id that occurs before.
+    /// An id that occurs more than once.
     #[error("{id} is listed twice")]
     Duplicate {
         /// The id.
         id: String,
     },
-    /// A graph that no table lists.
+    /// A graph that is in no table.
     #[error("there is no graph {0}")]
     NoSuchGraph(String),
-    /// An edge between graphs.
+    /// An edge between nodes of different graphs.
     #[error("the ends of the edge lie in two different graphs")]
     TwoGraphs,
 }

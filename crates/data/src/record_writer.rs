@@ -1,4 +1,4 @@
-//! Rows that are written piece by piece: Parquet, CSV, TSV or JSON lines, by the name of the file.
+//! Writes rows piece by piece as Parquet, CSV, TSV or JSON lines, by the name of the file.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -20,10 +20,11 @@ use crate::formats::extension;
 use crate::records::Records;
 use crate::scalar::Scalar;
 
-/// Rows of a Parquet row group, which is kept in memory until it is complete.
+/// Rows of a Parquet row group. A group is kept in memory until it is complete.
 const GROUP_ROWS: usize = 1 << 16;
 
-/// Writes rows piece by piece into a file that appears when it is complete. Dropped before that, it leaves nothing behind.
+/// Writes rows piece by piece into a file that appears when it is complete. A writer that is
+/// dropped early leaves no file.
 ///
 /// ```
 /// use graph_transformer_data::{RecordWriter, Records};
@@ -44,7 +45,7 @@ const GROUP_ROWS: usize = 1 << 16;
 pub struct RecordWriter {
     path: PathBuf,
     partial: PartialFile,
-    /// Open from the first rows on, which name the columns.
+    /// `None` until the first rows, which name the columns.
     sink: Option<Sink>,
     columns: Vec<String>,
     rows: u64,
@@ -61,17 +62,17 @@ impl RecordWriter {
     /// Begins a file.
     ///
     /// # Errors
-    /// If the name says no format that is known, or no file can be made next to it.
+    /// If the file name has no known format, or no file can be created in its folder.
     pub fn create(path: &Path) -> Result<Self> {
         Records::check(path)?;
         let partial = PartialFile::create(path).map_err(|e| DataError::io(path, e))?;
         Ok(Self { path: path.into(), partial, sink: None, columns: Vec::new(), rows: 0 })
     }
 
-    /// Appends rows, which have the same columns each time.
+    /// Appends rows. Every call must have the same columns.
     ///
     /// # Errors
-    /// If the columns are others than before, or the disk is full.
+    /// If the columns differ from those of the first call, or the disk is full.
     pub fn write(&mut self, records: &Records) -> Result<()> {
         let path = self.path.as_path();
         let names: Vec<String> = records.columns().iter().map(|(name, _)| name.clone()).collect();
@@ -89,7 +90,7 @@ impl RecordWriter {
         Ok(())
     }
 
-    /// Gives the file its name; returns its number of rows.
+    /// Gives the file its final name and returns the number of rows.
     ///
     /// # Errors
     /// If the disk is full or the operating system refuses.
@@ -99,7 +100,7 @@ impl RecordWriter {
         Ok(rows)
     }
 
-    /// Completes the file, which does not have its name yet.
+    /// Completes the file, which does not have its final name yet.
     pub(crate) fn prepare(mut self) -> Result<CompleteFile> {
         if self.sink.is_none() {
             self.write(&Records::default())?;

@@ -1,4 +1,4 @@
-//! Named columns of equal length as a file: Parquet, CSV, TSV or JSON lines, by its name.
+//! Named columns of equal length as a file: Parquet, CSV, TSV or JSON lines, by the file name.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::error::{DataError, FileProblem, Result};
 use crate::formats::extension;
 use crate::record_writer::RecordWriter;
 
-/// Columns to be written.
+/// Named columns to write.
 #[derive(Clone, Debug, Default)]
 pub struct Records(Vec<(String, ArrayRef)>);
 
@@ -21,7 +21,7 @@ impl Records {
         self.push(name, Arc::new(values.into_iter().map(|value| value.map(|v| v as i64)).collect::<Int64Array>()));
     }
 
-    /// Adds a column of numbers; those that are not finite become null.
+    /// Adds a column of numbers. Numbers that are not finite become null.
     pub fn reals(&mut self, name: &str, values: impl IntoIterator<Item = f32>) {
         let finite = |value: f32| value.is_finite().then_some(value);
         self.push(name, Arc::new(values.into_iter().map(finite).collect::<Float32Array>()));
@@ -44,7 +44,7 @@ impl Records {
     /// Whether a file of this name can be written.
     ///
     /// # Errors
-    /// If the name says no format that is known.
+    /// If the file name has no known format.
     pub fn check(path: &Path) -> Result<()> {
         match &*extension(path) {
             "parquet" | "csv" | "tsv" | "jsonl" | "ndjson" => Ok(()),
@@ -52,10 +52,10 @@ impl Records {
         }
     }
 
-    /// Writes the columns. The file is complete or not there.
+    /// Writes the columns. An incomplete file never appears under the path.
     ///
     /// # Errors
-    /// If the name says no format that is known, or the file cannot be written.
+    /// If the file name has no known format, or the file cannot be written.
     ///
     /// ```
     /// use graph_transformer_data::Records;
@@ -74,7 +74,7 @@ impl Records {
         commit(self.prepare(path)?)
     }
 
-    /// Writes the columns into a file that does not have its name yet.
+    /// Writes the columns into a file that does not have its final name yet.
     pub(crate) fn prepare(self, path: &Path) -> Result<CompleteFile> {
         let mut writer = RecordWriter::create(path)?;
         writer.write(&self)?;

@@ -1,15 +1,19 @@
-//! PATTERN and CLUSTER, the stochastic-block-model sets of *Benchmarking GNNs* (§3.1 of the paper uses both).
+//! PATTERN and CLUSTER, the stochastic-block-model sets of *Benchmarking GNNs* (§3.1 of the paper
+//! uses both).
 //!
-//! The published files were drawn without a seed, so only their distribution can be drawn again. Nodes come in blocks;
-//! two nodes of one block are joined with probability p, of two blocks with probability q.
+//! The published files were drawn without a seed, so only their distribution can be reproduced.
+//! Nodes belong to blocks. Two nodes are joined with probability p within a block, and with
+//! probability q across blocks.
 //!
-//! * CLUSTER: six blocks of 5..=34 nodes, p = 0.55, q = 0.25. One node of each block carries the block's number plus 1, all
-//!   others 0. Target: the block of every node.
-//! * PATTERN: five blocks of 5..=34 nodes, p = 0.5, q = 0.35, and a pattern of 5..=34 nodes with inner probability 0.5, joined to
-//!   every other node with probability 0.5. Features are uniform on {0, 1, 2}. A hundred patterns are each planted in many graphs.
-//!   Target: whether a node belongs to the pattern.
+//! * CLUSTER: six blocks of 5..=34 nodes, p = 0.55, q = 0.25. One node of each block has the
+//!   feature "number of the block plus 1", all other nodes have 0. Target: the block of every node.
+//! * PATTERN: five blocks of 5..=34 nodes, p = 0.5, q = 0.35, and a pattern of 5..=34 nodes. Nodes
+//!   of the pattern are joined with probability 0.5 to each other and to all other nodes. Features
+//!   are uniform on {0, 1, 2}. A hundred patterns are each planted in many graphs. Target: whether
+//!   a node belongs to the pattern.
 //!
-//! Both are shuffled, undirected, without self loops, edges in row-major order.
+//! Graphs of both sets are shuffled, undirected and without self loops. Edges are in row-major
+//! order.
 
 use gt_graph::{FeatureRows, GraphParts, GraphStore, Level, TargetKind, TargetRows};
 use rayon::prelude::*;
@@ -19,7 +23,7 @@ use crate::error::{RequestProblem, Result};
 use crate::random::{Probability, Stream};
 use gt_graph::{FeatureSchema, Schema, TargetColumn, TargetSchema, Vocabulary};
 
-/// Which of the two sets.
+/// One of the two published sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SbmSet {
     /// Find the nodes of a planted pattern: 2 classes.
@@ -90,7 +94,7 @@ impl SbmSet {
             }
             SbmSet::Cluster => Vec::new(),
         };
-        // Each split has streams of its own, so that a larger training set does not redraw the test set.
+        // Each split has its own streams, so a larger training set does not change the test set.
         let mut jobs = Vec::new();
         let mut splits = Splits::new(Level::Graph);
         for (part, (name, count)) in parts.into_iter().enumerate() {
@@ -132,7 +136,7 @@ impl SbmSet {
     }
 }
 
-/// Graphs drawn in parallel before they are stored.
+/// Number of graphs to draw in parallel before they are stored.
 const WAVE: usize = 512;
 /// Number of patterns shared by the three splits.
 const PATTERNS: u64 = 100;
@@ -144,10 +148,10 @@ const DOMAIN_PATTERN: u8 = 8;
 const SMALLEST_BLOCK: u32 = 5;
 const BLOCK_SIZES: u32 = 30;
 
-/// Sizes are at most 6 · 34 = 204 nodes, so a row of the adjacency matrix fits into 256 bits.
+/// Number of 64-bit words in a row of the adjacency matrix. A graph has at most 6 · 34 = 204 nodes.
 const WORDS: usize = 4;
 
-/// Symmetric adjacency, in the final numbering.
+/// Symmetric adjacency matrix in the final numbering.
 struct Adjacency(Vec<[u64; WORDS]>);
 
 impl Adjacency {
@@ -190,14 +194,14 @@ fn draw_blocks(random: &mut Stream, blocks: u32) -> Vec<u32> {
     (0..blocks).flat_map(|r| std::iter::repeat_n(r, block_size(random))).collect()
 }
 
-/// Where each of `n` nodes ends up: a uniform permutation.
+/// The final position of each of `n` nodes: a uniform permutation.
 fn draw_places(random: &mut Stream, n: usize) -> Vec<usize> {
     let mut places: Vec<usize> = (0..n).collect();
     random.shuffle(&mut places);
     places
 }
 
-/// One coin per pair i < j, i ascending, then j: p inside a block, q between blocks.
+/// Draws one coin per pair i < j, with i ascending, then j: p within a block, q across blocks.
 fn draw_edges(random: &mut Stream, block: &[u32], places: &[usize], p: f64, q: f64, adjacency: &mut Adjacency) {
     let (p, q) = (Probability::new(p), Probability::new(q));
     for i in 0..block.len() {

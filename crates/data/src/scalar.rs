@@ -1,4 +1,4 @@
-//! Single values of a carried column, for formats that are text.
+//! Single values of a carried column, for text formats.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type};
@@ -19,7 +19,8 @@ pub(crate) enum Scalar<'a> {
 }
 
 impl<'a> Scalar<'a> {
-    /// The value of a row; `None` if it is null or of a type that has no text form (lists, times, …).
+    /// The value of a row; `None` if the value is null, or its type has no text form (lists, times,
+    /// …).
     pub(crate) fn at(values: &'a ArrayRef, row: usize) -> Option<Self> {
         if values.is_null(row) {
             return None;
@@ -44,7 +45,7 @@ impl<'a> Scalar<'a> {
     pub(crate) fn to_json(&self) -> String {
         match self {
             Scalar::Text(text) => serde_json::Value::from(*text).to_string(),
-            // JSON has no infinities; they become null like every number that is none.
+            // JSON has no infinities. Numbers that are not finite become null.
             Scalar::Single(value) if !value.is_finite() => "null".into(),
             Scalar::Double(value) if !value.is_finite() => "null".into(),
             other => other.to_text(),

@@ -1,4 +1,4 @@
-//! Making a split: which graphs, nodes or edges are for training, validation and test.
+//! Splits of graphs, nodes or edges into training, validation and test.
 
 use std::collections::HashMap;
 
@@ -8,40 +8,41 @@ use crate::dataset::{Dataset, Splits};
 use crate::error::{RequestProblem, Result};
 use crate::random::Stream;
 
-/// What decides where a row goes.
+/// The rule that assigns rows to parts.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SplitBy {
-    /// Chance alone.
+    /// Random assignment.
     Random,
-    /// Chance, with equal shares of every class (or, for numbers, of every tenth of their range by rank) in each part.
+    /// Random assignment with equal shares of every class in each part. Numbers are divided into
+    /// ten strata by rank.
     Stratified,
-    /// Chance over groups: rows with the same value of a carried column stay together.
+    /// Random assignment of groups: rows with equal values of a carried column stay together.
     Group(String),
 }
 
-/// Into which parts.
+/// The parts of a split.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Parts {
     /// Named shares, such as train 0.8, val 0.1, test 0.1; they must add up to 1.
     Shares(Vec<(String, f64)>),
-    /// `fold0` … `fold{k-1}`, of equal size.
+    /// `fold0` … `fold{k-1}` of equal size.
     Folds(usize),
 }
 
-/// How to split.
+/// Plan of a split.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SplitPlan {
-    /// What decides.
+    /// The rule that assigns rows to parts.
     pub by: SplitBy,
-    /// Into which parts.
+    /// The parts of the split.
     pub parts: Parts,
-    /// Whole graphs, or the nodes or edges inside of them.
+    /// Level of the split: whole graphs, or their nodes or edges.
     pub level: Level,
     /// Equal seeds give equal splits.
     pub seed: u64,
 }
 
-/// The level that one would split: graphs, or, when there is only one, whatever carries its targets.
+/// The usual level of a split: graphs; for a single graph, the level of its targets.
 pub fn usual_level(dataset: &Dataset) -> Level {
     match &dataset.schema().target {
         Some(target) if dataset.graphs().len() == 1 => target.level,
@@ -51,20 +52,22 @@ pub fn usual_level(dataset: &Dataset) -> Level {
 
 /// Makes a split.
 ///
-/// Within each stratum (or over all groups, largest first) rows are shuffled and dealt so that
-/// every part gets its share, rounded to whole rows by largest remainder. Edges between the same
-/// two nodes, in whatever direction, go to the same part, because one direction would leak the
-/// other's label. Shares then count such pairs.
+/// Within each stratum, rows are shuffled and distributed so that every part gets its share. Shares
+/// are rounded to whole rows by largest remainder. Groups are assigned over all rows, largest group
+/// first. Edges between the same two nodes go to the same part in both directions, because one
+/// direction would leak the label of the other. Shares then count such pairs.
 ///
 /// # Errors
-/// If the plan does not fit the data: shares that do not add up, an unknown column, more folds than rows.
+/// If the plan does not fit the data: shares that do not add up to 1, an unknown column, or more
+/// folds than rows.
 ///
 /// ```
 /// use graph_transformer_data::{Parts, SbmSet, SbmSizes, SplitBy, SplitPlan, make_split};
 /// use gt_graph::{GraphStore, Level};
 ///
 /// let set = SbmSet::Cluster.generate(1, SbmSizes { train: 10, val: 0, test: 0 })?;
-/// let plan = SplitPlan { by: SplitBy::Random, parts: Parts::Folds(5), level: Level::Graph, seed: 7 };
+/// let plan =
+///     SplitPlan { by: SplitBy::Random, parts: Parts::Folds(5), level: Level::Graph, seed: 7 };
 /// let split = make_split(&set, &plan)?;
 /// assert_eq!(split.rows("fold3").len(), 2);
 /// # Ok::<(), graph_transformer_data::DataError>(())
@@ -127,7 +130,7 @@ fn parts(parts: &Parts, rows: usize, level: Level) -> Result<(Vec<String>, Vec<f
     }
 }
 
-/// For each edge, over all graphs, the first one that joins the same two nodes.
+/// For each edge, the first edge over all graphs that joins the same two nodes.
 fn first_of_pairs(graphs: &GraphStore) -> Vec<usize> {
     let mut first: Vec<usize> = (0..graphs.num_edges()).collect();
     for (graph, start) in graphs.iter().zip(graphs.edge_offsets()) {
@@ -154,8 +157,8 @@ fn deal(rows: &mut [usize], shares: &[f64], random: &mut Stream, codes: &mut [u1
     }
 }
 
-/// Whole numbers in the proportion of the shares, by largest remainder; ties by chance, or many small strata
-/// would all round the same way.
+/// Whole numbers in the proportion of the shares, by largest remainder. Ties are broken at random,
+/// because many small strata would otherwise all round in the same way.
 fn sizes(rows: usize, shares: &[f64], random: &mut Stream) -> Vec<usize> {
     let exact: Vec<f64> = shares.iter().map(|share| share * rows as f64).collect();
     let mut sizes: Vec<usize> = exact.iter().map(|size| (size + 1e-9).floor() as usize).collect();
@@ -168,7 +171,7 @@ fn sizes(rows: usize, shares: &[f64], random: &mut Stream) -> Vec<usize> {
     sizes
 }
 
-/// Rows by class, or by tenth of the ranked values; rows without a label are a stratum of their own.
+/// Rows by class, or by tenth of the ranked values. Rows without a label are a separate stratum.
 fn strata(dataset: &Dataset, level: Level) -> Result<Vec<Vec<usize>>> {
     let schema = dataset.schema().target.as_ref().filter(|t| t.level == level);
     let (Some(schema), Some(targets)) = (schema, dataset.graphs().target()) else {
@@ -197,7 +200,8 @@ fn strata(dataset: &Dataset, level: Level) -> Result<Vec<Vec<usize>>> {
     Ok(strata)
 }
 
-/// Rows by the value of a carried column of their graph, in order of appearance; each missing value is a group of its own.
+/// Rows by the value of a carried column of their graph, in order of appearance. Each missing value
+/// is a separate group.
 fn groups(dataset: &Dataset, level: Level, column: &str) -> Result<Vec<Vec<usize>>> {
     let extra = dataset.extra(column).ok_or_else(|| RequestProblem::NoGroups {
         column: column.into(),
@@ -222,7 +226,7 @@ fn groups(dataset: &Dataset, level: Level, column: &str) -> Result<Vec<Vec<usize
     Ok(groups)
 }
 
-/// Gives each group, largest first, to the part that lacks most.
+/// Gives each group, largest first, to the part that is furthest below its share.
 fn deal_groups(mut groups: Vec<Vec<usize>>, rows: usize, shares: &[f64], random: &mut Stream, codes: &mut [u16]) {
     random.shuffle(&mut groups);
     groups.sort_by_key(|group| std::cmp::Reverse(group.len()));

@@ -1,4 +1,5 @@
-//! The schema as files carry it: in a column of Parquet, in the first record of JSON lines, in a file next to tables.
+//! The stored schema: in a column of Parquet, in the first record of JSON lines, or in a file next
+//! to tables.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use crate::error::{DataError, FileProblem, Result};
 use gt_graph::Schema;
 
-/// Version of the layout that this program writes, and the newest it reads.
+/// Version of the layout that this program writes, and the newest version that it reads.
 const FORMAT_VERSION: u32 = 1;
 
-/// A schema with the version of the layout it belongs to.
+/// A schema with the version of its layout.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct StoredSchema {
     format_version: u32,
@@ -27,7 +28,7 @@ impl StoredSchema {
         Self { format_version: FORMAT_VERSION, schema: schema.clone(), extras: BTreeMap::new() }
     }
 
-    /// Reads what a writer of this project left in a file.
+    /// Parses a schema that this program wrote.
     pub(crate) fn parse(text: &str, path: &Path) -> Result<Self> {
         let stored: Self =
             serde_json::from_str(text).map_err(|e| DataError::file(path, FileProblem::DamagedSchema(e.to_string())))?;
@@ -38,7 +39,7 @@ impl StoredSchema {
         Ok(stored)
     }
 
-    /// One line of JSON.
+    /// The schema as one line of JSON.
     pub(crate) fn to_line(&self) -> String {
         serde_json::to_string(self).expect("a schema is plain data")
     }

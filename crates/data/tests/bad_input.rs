@@ -5,7 +5,7 @@ use std::path::Path;
 use graph_transformer_data::{DataError, Dataset, FileProblem, Number, Problem, Reason, read, write};
 use gt_graph::{GraphError, Level};
 
-/// Reads `text` as a file of that name.
+/// Reads `text` as a file with the given name.
 fn read_text(name: &str, text: &str) -> Result<Dataset, DataError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
@@ -13,7 +13,7 @@ fn read_text(name: &str, text: &str) -> Result<Dataset, DataError> {
     read(&path)
 }
 
-/// Reads `text` as a file of that name and returns the complaint.
+/// Reads `text` as a file with the given name and returns the error message.
 fn complaint(name: &str, text: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
@@ -144,7 +144,7 @@ fn lines_that_are_no_records_are_named_with_the_position() {
     }
 }
 
-/// What people see: file, graph, node, column, what is wrong, and what to do.
+/// Error messages name file, graph, node and column, the problem, and a solution.
 #[test]
 fn messages_say_where_what_and_how() {
     let line = r#"{"node_feat": [[1], [-2]], "edge_index": [[], []]}"#;

@@ -18,7 +18,7 @@ use gt_graph::encoding::EncodingKind;
 use gt_graph::{FeatureSchema, GraphError, GraphStore, Level, Schema, Vocabulary};
 use support::{Shape, make, write_columns};
 
-/// The names of a data set in every format that holds encodings.
+/// The file names of a data set in every format that stores encodings.
 const FILES: [&str; 4] = ["g.jsonl", "g.parquet", "t_nodes.csv", "t_nodes.parquet"];
 
 fn file(folder: &Path, name: &str, text: &str) -> PathBuf {
@@ -60,7 +60,7 @@ fn in_column(column: &str, problem: Problem) -> Reason {
     Reason::Column { column: column.into(), problem }
 }
 
-/// A number that is no category, in a column that is known to be categorical.
+/// A number that is not a category, in a column that is known to be categorical.
 fn no_category(value: f64) -> Problem {
     Problem::NotACategory { value: Number(value), inferred: false }
 }
@@ -94,8 +94,8 @@ fn whole(error: DataError) -> FileProblem {
     }
 }
 
-/// Checks which graphs are rejected, and that the first of them ends a strict reading. Returns the
-/// other graphs.
+/// Checks which graphs are rejected, and that the first rejected graph ends a strict reading.
+/// Returns the other graphs.
 #[track_caller]
 fn usable(path: &Path, expected: &Expected<'_>, rejected: &[(usize, Reason)]) -> GraphStore {
     let chunk = read_chunk(path, expected);
@@ -107,7 +107,7 @@ fn usable(path: &Path, expected: &Expected<'_>, rejected: &[(usize, Reason)]) ->
     chunk.graphs
 }
 
-/// For each graph a list of rows.
+/// An array with a list of rows for each graph.
 fn nested<T: ArrowPrimitiveType>(graphs: &[&[&[T::Native]]]) -> ArrayRef {
     let mut lists = ListBuilder::new(ListBuilder::new(PrimitiveBuilder::<T>::new()));
     for rows in graphs {
@@ -217,7 +217,7 @@ fn graphs_with_other_columns_than_the_model_name_the_column() {
     ];
     let schema = plain();
     let graphs = usable(&path, &expecting(&schema), &rejected);
-    // A graph without edges needs no features of edges.
+    // A graph without edges needs no edge features.
     let rows: Vec<(&[u32], &[u32])> =
         graphs.iter().map(|graph| (graph.node().categorical, graph.edge().categorical)).collect();
     assert_eq!(rows, [(&[1][..], &[2][..]), (&[1], &[]), (&[2], &[])]);
@@ -236,7 +236,7 @@ fn a_graph_without_edges_leaves_the_columns_of_edges_to_the_model() {
     let wide = Reason::Cell { level: Level::Edge, row: 0, column: "edge_attr".into(), problem };
     let schema = plain();
     assert_eq!(usable(&path, &expecting(&schema), &[(1, wide)]).len(), 2);
-    // Without a model the first graph with edges decides.
+    // Without a model, the first graph with edges decides.
     let problem = Problem::Width { found: 1, expected: 2 };
     let narrow = Reason::Cell { level: Level::Edge, row: 0, column: "edge_attr".into(), problem };
     assert_eq!(unusable(read(&path).unwrap_err()), (2, narrow));
@@ -270,7 +270,7 @@ fn a_later_record_may_repeat_the_schema_but_not_change_it() {
     let path = file(folder.path(), "same.jsonl", &(stated("b") + &stated("b")));
     assert_eq!(*read(&path).unwrap().schema(), schema);
     assert_eq!(usable(&path, &expecting(&schema), &[]).len(), 2);
-    // The schema of the first record that can be read counts.
+    // The schema of the first readable record counts.
     let path = file(folder.path(), "broken.jsonl", &(broken + &stated("b") + &stated("b")));
     assert_eq!(read_chunk(&path, &expecting(&schema)).graphs.len(), 2);
     for lines in [stated("b") + &stated("c"), line("[[2, 1]]") + &stated("b")] {
@@ -292,11 +292,11 @@ fn columns_of_a_stored_schema_are_found_by_name_and_else_by_position() {
         let graphs = usable(&path, &expecting(&schema), &[]);
         assert_eq!(graphs.graph(0).node().categorical, values, "{names:?}");
     }
-    // A category that the model reads as a number.
+    // The file has a category that the model reads as a number.
     let schema = nodes(&["b"], &["a"]);
     let graphs = usable(&path, &expecting(&schema), &[]);
     assert_eq!((graphs.graph(0).node().categorical, graphs.graph(0).node().continuous), (&[1][..], &[2.0][..]));
-    // Another number of columns cannot be the model's.
+    // A file with another number of columns cannot be the model's.
     for schema in [plain(), nodes(&["a", "b", "c"], &[]), nodes(&["c"], &["a"])] {
         let found = nodes(&["a", "b"], &[]).node.layout();
         let other = FileProblem::OtherFeatures { level: Level::Node, found, expected: schema.node.layout() };
@@ -315,7 +315,7 @@ fn mixed(category: usize) -> Schema {
 #[test]
 fn positions_separate_categories_from_numbers() {
     let folder = tempfile::tempdir().unwrap();
-    // However the numbers are written, in one list or in two.
+    // Numbers are read in the same way from one list or from two.
     let text = [
         line("[[1.0, 0]]"),
         line("[[2, 0.5]]"),
@@ -484,7 +484,8 @@ fn an_encoding_of_another_width_than_the_model_reads_is_an_error_in_every_format
                     }
                     error => assert_eq!(unusable(error), (filled[0], at_node(0, column, width.clone())), "{name}"),
                 }
-                // Each graph with nodes has the reason. No graph is left to compute an encoding for.
+                // Each graph with nodes has the reason. No graph is left that an encoding could be
+                // computed for.
                 let chunk = read_chunk(&path, &expecting);
                 let rejected: Vec<_> = filled.iter().map(|&graph| (graph, at_node(0, column, width.clone()))).collect();
                 assert_eq!(reasons(&chunk), rejected, "{name}");
@@ -512,7 +513,7 @@ fn one_graph_with_an_encoding_of_another_width_is_rejected_alone() {
                 let encodings = graphs.encodings();
                 let own = if column == "lap_pe" { &encodings.laplacian } else { &encodings.random_walk };
                 assert_eq!(own.as_ref().unwrap().values, [0.5, 1.5, 0.5, 1.5]);
-                // Without a model the first graph decides.
+                // Without a model, the first graph decides.
                 let strict = if odd == 0 { (1, width(1, 2)) } else { (odd, width(2, 1)) };
                 assert_eq!(unusable(read(path).unwrap_err()), strict);
             }

@@ -1,4 +1,4 @@
-//! Downloads, against a server on this machine.
+//! Downloads from a server on this machine.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -10,7 +10,8 @@ use graph_transformer_data::fetch::{ZincSource, download, fetch_zinc, zinc_from_
 use graph_transformer_data::{SbmSet, SbmSizes, read, write};
 use gt_testing::shared;
 
-/// Serves byte strings by path, with ranges and entity tags; each file's connection may be cut after some bytes, once.
+/// Serves byte strings by path, with ranges and entity tags. Each file's connection may be cut
+/// once, after a number of bytes.
 struct Server {
     address: String,
     state: Arc<Mutex<State>>,
@@ -118,7 +119,7 @@ fn an_interrupted_run_continues_later_unless_the_file_has_changed() {
         let path = folder.path().join(format!("{changed}.bin"));
         let url = format!("{}/file", server.address);
         server.put("/file", bytes(200_000));
-        // The first run dies inside the download, as if killed.
+        // The first run ends inside the download, as if killed.
         server.cut("/file", 50_000);
         let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             download(&url, &path, &mut |p| {
@@ -149,7 +150,7 @@ fn refusals_are_told_and_leave_no_file() {
     assert!(!path.exists());
 }
 
-/// A mirror of the full set that consists of ZINC-12k's splits in another order, with matching index lists.
+/// A mirror of the full set: ZINC-12k's splits in another order, with matching index lists.
 fn mirror(server: &Server, zinc: &Path, damage: bool) -> ZincSource {
     let folder = tempfile::tempdir().unwrap();
     let lines: Vec<String> = {
@@ -165,7 +166,7 @@ fn mirror(server: &Server, zinc: &Path, damage: bool) -> ZincSource {
         let reversed: Vec<usize> = range.clone().rev().collect();
         for (part, rows) in reversed.chunks(6_000).enumerate() {
             let path = folder.path().join("part.jsonl");
-            // Without the schema, the split and the SMILES, as on the hub.
+            // The rows have no schema, split or SMILES, like the files of the hub.
             let text: Vec<String> = rows
                 .iter()
                 .map(|&row| {

@@ -1,4 +1,5 @@
-//! The same defect is the same reason in every format: the first one ends a strict reading, a chunked reading keeps them all.
+//! A defect has the same reason in every format. A strict reading ends with the first reason, a
+//! chunked reading returns all.
 
 mod support;
 
@@ -17,7 +18,7 @@ use gt_graph::encoding::EncodingKind;
 use gt_graph::{FeatureSchema, GraphError, Level, Schema, TargetColumn, TargetKind, TargetSchema, Vocabulary};
 use support::{Shape, make, write_columns};
 
-/// How a file is written.
+/// Formats of a file, and ways to write it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {
     JsonLines,
@@ -40,11 +41,11 @@ struct Graph {
     nodes: usize,
     features: Vec<Option<f64>>,
     edges: Vec<(i64, i64)>,
-    /// One coordinate per node.
+    /// One Laplacian coordinate per node.
     lap: Option<Vec<Option<f64>>>,
 }
 
-/// A file of such graphs.
+/// Contents of a file of graphs.
 #[derive(Clone, Debug)]
 struct Content {
     /// Whether features are floats.
@@ -53,7 +54,7 @@ struct Content {
     graphs: Vec<Graph>,
 }
 
-/// Three graphs of two nodes, the second of which a test may damage.
+/// Three graphs of two nodes each. Tests damage the second graph.
 fn content(real: bool, lap: bool) -> Content {
     let graph = Graph {
         nodes: 2,
@@ -127,7 +128,7 @@ impl Content {
         for (number, graph) in self.graphs.iter().enumerate() {
             for (node, feature) in graph.features.iter().enumerate() {
                 let lap = graph.lap.as_ref().map(|lap| format!(",{}", cell(&lap[node]))).unwrap_or_default();
-                // A decimal point somewhere makes the column real, as pandas does it.
+                // One decimal point makes the whole column real, as pandas writes it.
                 let feature =
                     if self.real { feature.map_or(String::new(), |v| format!("{v:?}")) } else { cell(feature) };
                 nodes.push_str(&format!("{number},{node},{feature}{lap}\n"));
@@ -174,7 +175,7 @@ impl Content {
     }
 }
 
-/// Lists of rows of one value.
+/// An array of lists with one value per row.
 fn rows<'a, T: ArrowPrimitiveType>(
     leaf: PrimitiveBuilder<T>,
     graphs: impl Iterator<Item = Option<&'a [Option<f64>]>>,
@@ -219,7 +220,7 @@ fn results(path: &Path, expected: &Expected<'_>) -> Vec<Result<usize, Rejected>>
     GraphReader::open(path, expected).unwrap().flat_map(|chunk| chunk.unwrap().results).collect()
 }
 
-/// What a strict reader says of the second graph; of a table it names the row.
+/// Checks the error of a strict reader for the second graph. Errors in tables name the row.
 fn assert_strict(error: DataError, reason: &Reason, form: Form, path: &Path) {
     match (error, reason) {
         (
@@ -229,7 +230,7 @@ fn assert_strict(error: DataError, reason: &Reason, form: Form, path: &Path) {
             assert!(form.is_table(), "{form:?}");
             let word = if *level == Level::Node { "nodes" } else { "edges" };
             assert!(table.display().to_string().contains(word), "{form:?}: {}", table.display());
-            // Two rows come before, of the first graph.
+            // The first graph has the two rows before.
             assert_eq!((row, &column, &problem), (2 + at + 1, named, expected), "{form:?}");
         }
         (DataError::Graph { path: file, graph, reason: found }, reason) => {
@@ -239,13 +240,14 @@ fn assert_strict(error: DataError, reason: &Reason, form: Form, path: &Path) {
     }
 }
 
-/// A defect of one graph: the file, the model's kind of feature, and the reason; another one where nothing is expected.
+/// A defect of one graph: the file, the model's kind of feature, and the reason. Without a model
+/// the reason may differ.
 struct Defect {
     name: &'static str,
     content: Content,
     real: bool,
     expected: Reason,
-    /// What reading without a model says; `None` if the graphs are fine by themselves.
+    /// The reason of a reading without a model; `None` if the graphs are valid without one.
     inferred: Option<Reason>,
     forms: Vec<Form>,
 }
@@ -337,7 +339,7 @@ fn a_defect_of_one_graph_is_the_same_reason_in_every_format_and_mode() {
 #[test]
 fn graphs_without_defects_are_the_same_in_every_format_and_mode() {
     for (real, lap) in [(false, false), (false, true), (true, false)] {
-        // Whole numbers are categories however they are written, and numbers need no decimal point.
+        // Whole numbers are categories in any notation, and numbers need no decimal point.
         for model_real in [false, true] {
             for form in FORMS {
                 let folder = tempfile::tempdir().unwrap();
@@ -386,7 +388,7 @@ fn an_encoding_is_the_files_if_a_first_graph_has_it() {
         let found = results(&path, &expecting(&schema, true));
         assert_eq!(found[0].as_ref().unwrap_err().reason, missing, "{form:?}");
         assert_eq!(found[1..], [Ok(0), Ok(1)], "{form:?}");
-        // No graph has it: it is not the file's, and can be computed.
+        // No graph has the encoding, so the file has none, and it can be computed.
         some.graphs.iter_mut().for_each(|graph| graph.lap = None);
         let path = some.write(form, folder.path());
         let whole = read_expecting(&path, &expecting(&schema, true)).unwrap();
@@ -428,7 +430,7 @@ fn lines_that_are_no_graph_do_not_stand_in_the_way() {
     assert_eq!((line(&found[0]), &found[1], line(&found[2]), &found[3]), (1, &Ok(0), 3, &Ok(1)));
     assert_eq!(found[0].as_ref().unwrap_err().nodes, 0);
     assert!(matches!(read(&path), Err(DataError::Graph { graph: 0, reason: Reason::Line { line: 1, .. }, .. })));
-    // A file of which no line is a graph is the caller's matter; one without lines is an error.
+    // The caller decides about a file without any valid graph. A file without lines is an error.
     std::fs::write(&path, "{\"foo\": 1}\n{}\n").unwrap();
     assert!(results(&path, &expecting(&schema, false)).iter().all(Result::is_err));
 }
@@ -476,7 +478,7 @@ fn a_file_that_as_a_whole_is_none_ends_both_readings() {
         assert_eq!(problem(both(&empty.write(form, folder.path()))), FileProblem::NoGraph, "{form:?}");
     }
     let folder = tempfile::tempdir().unwrap();
-    // The model has a column that the file lacks, or the file one that the model lacks.
+    // The model has a column that the file lacks, or the reverse.
     let other = |name: &str| Schema {
         node: FeatureSchema {
             categorical: vec![Vocabulary { name: "node_feat".into(), size: 0 }],
@@ -501,7 +503,7 @@ fn a_file_that_as_a_whole_is_none_ends_both_readings() {
     let path = content(false, false).write(Form::Parquet, folder.path());
     let unknown = problem(read_expecting(&path, &nothing).unwrap_err());
     assert_eq!(unknown, FileProblem::UnknownColumn("node_feat".into()));
-    // Columns of tables that the model does not have are passed over.
+    // Table columns that the model does not have are ignored.
     let path = content(false, false).write(Form::Csv, folder.path());
     assert_eq!(read_expecting(&path, &nothing).unwrap().schema(), &none);
 }

@@ -1,5 +1,5 @@
-//! Every truncation and thousands of random corruptions of small valid files: an error or checked data, never a panic, never
-//! memory that the file cannot justify.
+//! Truncated files and thousands of random corruptions of small valid files. The result is an error
+//! or checked data, never a panic, and never memory that the file cannot justify.
 
 mod support;
 
@@ -18,13 +18,14 @@ static MEMORY: PeakMemory = PeakMemory::new();
 const LIMIT: usize = 64 << 20;
 const CORRUPTIONS: usize = 10_000;
 
-/// Reads a file that may be damaged, and checks whatever comes out.
+/// Reads a file that may be damaged, and checks the result.
 fn survives(path: &Path, what: &str) -> Result<Dataset, String> {
     let (result, peak) = MEMORY.measure(|| catch_unwind(AssertUnwindSafe(|| read(path))));
     let result = result.unwrap_or_else(|_| panic!("{what}: the reader panicked"));
     assert!(peak <= LIMIT, "{what}: {peak} bytes were in use at once");
     if let Ok(dataset) = &result {
-        // The only way into a store is through its checks; going in again proves that it came that way.
+        // A store checks every graph. A second insertion proves that the first one passed these
+        // checks.
         let store = dataset.graphs();
         let mut again = GraphStore::new(store.layout().clone());
         store.iter().for_each(|graph| again.push(graph.parts()).unwrap());
@@ -44,7 +45,8 @@ fn shape() -> Shape {
     }
 }
 
-/// Damages `damaged` (one of the files that `opened` leads to) in every way, and reads `opened`.
+/// Damages `damaged`, which is one of the files that `opened` refers to, in every way, and reads
+/// `opened`.
 fn torture(opened: &Path, damaged: &Path, corruptions: usize, truncation_is_error: bool) {
     let valid = fs::read(damaged).unwrap();
     survives(opened, "the valid file").unwrap();
@@ -135,7 +137,7 @@ fn counts_without_content_claim_no_memory() {
     }
 }
 
-/// `GT_HOSTILE=DIR` tortures copies of other writers' small Parquet files as well.
+/// `GT_HOSTILE=DIR` also damages copies of small Parquet files from other writers.
 #[test]
 fn damaged_parquet_of_other_writers_is_refused_or_checked() {
     let Some(given) = std::env::var_os("GT_HOSTILE") else {

@@ -31,7 +31,7 @@ fn all_kinds_of_tables_hold_pairs() {
         let table = PairTable::read(&path).unwrap();
         assert!(!table.names_graphs());
         assert_eq!(table.row(1), [Ok(0), Err(Problem::NotCounted("0.5".into())), Err(Problem::Null)]);
-        // CSV knows numbers by how they are written, Parquet by what they are.
+        // CSV detects numbers by their notation, Parquet by their type.
         assert_eq!(table.row(0)[1].is_ok(), name == "p.parquet");
         assert_eq!(table.row(0)[2], Ok(3));
     }

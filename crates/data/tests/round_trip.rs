@@ -1,4 +1,4 @@
-//! Whatever is written in any format reads back the same.
+//! Data that is written in any format reads back unchanged.
 
 mod support;
 
@@ -40,7 +40,7 @@ fn same(a: &Dataset, b: &Dataset) -> Result<(), TestCaseError> {
         a.split().map(|s| (s.level, (0..s.codes.len()).map(|r| s.name(r)).collect::<Vec<_>>())),
         b.split().map(|s| (s.level, (0..s.codes.len()).map(|r| s.name(r)).collect::<Vec<_>>()))
     );
-    // Bit for bit: equality of floats would let -0.0 become 0.0.
+    // The hash compares bit for bit, because equality of floats would accept 0.0 for -0.0.
     prop_assert_eq!(graph_transformer_data::content_hash(a.graphs()), graph_transformer_data::content_hash(b.graphs()));
     prop_assert!(a.graphs() == b.graphs());
     Ok(())
@@ -95,7 +95,7 @@ fn zinc_survives_every_format_with_its_smiles() {
 fn columns_stay_under_their_names_whatever_those_are() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("t_edges.csv"), "src,dst\n0,1\n").unwrap();
-    // As if gt had written them, in another order.
+    // The columns are in another order than gt writes them.
     for (columns, rows) in [
         ("node_feat1,node_feat0", ["0.5,1.5", "2.5,3.5"]),
         ("node_feat2,node_feat0,node_feat1", ["3,0.5,1.5", "1,2.5,3.5"]),
@@ -214,7 +214,7 @@ fn several_graphs_in_foreign_tables_are_told_apart() {
     assert_eq!(dataset.graphs().len(), 2);
     assert_eq!(dataset.graphs().graph(0).dst(), [1, 2]);
     assert_eq!(dataset.graphs().graph(1).src(), [1]);
-    // With a table of graphs, their order and their targets come from there.
+    // A table of graphs provides their order and targets.
     std::fs::write(folder.path().join("m_graphs.csv"), "graph,y,split\nhcl,1.1,train\nnothing,,val\nwater,1.8,test\n")
         .unwrap();
     let dataset = read(&folder.path().join("m_nodes.csv")).unwrap();
@@ -224,7 +224,8 @@ fn several_graphs_in_foreign_tables_are_told_apart() {
     assert_eq!(dataset.split().unwrap().rows("test"), [2]);
 }
 
-/// Some rows of Parquet files in a file of their own, as pandas or polars write it: without the metadata of the files.
+/// Writes rows of Parquet files to a new file, as pandas or polars do: without the metadata of the
+/// files.
 fn rewrite(files: &[(&Path, std::ops::Range<usize>)], out: &Path) {
     let mut writer = None;
     for (file, rows) in files {
@@ -264,7 +265,7 @@ fn rows_that_another_program_selects_keep_their_schema() {
     assert_eq!((found.schema(), found.graphs().len()), (dataset.schema(), 4));
     assert_eq!(found.graphs().graph(1).node().categorical, dataset.graphs().graph(4).node().categorical);
 
-    // Rows of one data set in two files are a data set again; rows of two data sets are not.
+    // Rows of one data set in two files can be joined. Rows of two data sets cannot.
     rewrite(&[(&some, 0..4), (&all, 0..3)], &two);
     assert_eq!((read(&two).unwrap().schema(), read(&two).unwrap().graphs().len()), (dataset.schema(), 7));
     let mut wider = dataset.schema().clone();

@@ -25,7 +25,7 @@ fn check_structure(set: &Dataset, blocks: usize) {
 fn cluster_has_its_expected_statistics() {
     let set = SbmSet::Cluster.generate(41, SbmSizes { train: 3000, val: 0, test: 0 }).unwrap();
     check_structure(&set, 6);
-    // Expectations are exact; over 3,000 graphs the means scatter by 0.39 nodes and about 28 edges.
+    // Expectations are exact. Over 3,000 graphs the means scatter by 0.39 nodes and about 28 edges.
     let (nodes, edges) = means(&set);
     assert!((nodes - 117.0).abs() < 4.0 * 0.39, "{nodes}");
     assert!((edges - 4289.6).abs() < 4.0 * 28.0, "{edges}");
@@ -36,7 +36,7 @@ fn cluster_has_its_expected_statistics() {
         let mut block = [0u64; 6];
         label.iter().for_each(|&c| block[c as usize] += 1);
         assert!(block.iter().all(|&size| (5..=34).contains(&size)));
-        // One seed per block, carrying the block's number plus one.
+        // One node per block has the block's number plus one as its feature.
         let carried: Vec<(u32, u32)> =
             seeds.iter().zip(label).filter(|(u, _)| **u > 0).map(|(&u, &c)| (u, c)).collect();
         assert_eq!(carried.len(), 6);
@@ -58,8 +58,8 @@ fn pattern_has_its_expected_statistics() {
     check_structure(&set, 6);
     let graphs = set.graphs();
     let (nodes, edges) = means(&set);
-    // Given the mean pattern size s and its mean square t, the specification predicts 97.5 + s nodes and
-    // 3750.9 + (t - s)/2 + 97.5 s edges.
+    // For the mean pattern size s and its mean square t, the specification predicts 97.5 + s nodes
+    // and 3750.9 + (t - s)/2 + 97.5 s edges.
     let sizes: Vec<f64> =
         graphs.iter().map(|g| g.target().unwrap().classes().unwrap().iter().sum::<u32>().into()).collect();
     let s = sizes.iter().sum::<f64>() / sizes.len() as f64;
@@ -93,7 +93,7 @@ fn planted(set: &Dataset, index: usize) -> ([usize; 3], usize) {
 #[test]
 fn pattern_instances_are_shared_by_the_splits_as_published() {
     let set = SbmSet::Pattern.generate(3, SbmSizes { train: 1000, val: 200, test: 200 }).unwrap();
-    // Ten train and two val and test graphs per instance, in this order.
+    // Each instance has ten training, two validation and two test graphs, in this order.
     for instance in [0, 1, 57, 99] {
         let first = planted(&set, 10 * instance);
         for index in (10 * instance..10 * instance + 10)

@@ -1,4 +1,4 @@
-//! What `gt data info` counts.
+//! Statistics of `gt data info`.
 
 use graph_transformer_data::{Info, PartInfo, read};
 use gt_testing::shared;
@@ -30,7 +30,7 @@ fn ids_are_not_counted_one_by_one() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ids.jsonl");
     let line = r#"{"node_feat": [[4294967294, 1]], "edge_index": [[], []], "y": [4294967294]}"#;
-    // Some editors begin a file with a mark of its encoding.
+    // Some editors write a byte order mark at the beginning of a file.
     std::fs::write(&path, format!("\u{feff}{line}\n{line}")).unwrap();
     let info = Info::new(&read(&path).unwrap());
     assert_eq!(info.node_vocab, [4_294_967_295, 2]);
@@ -39,7 +39,7 @@ fn ids_are_not_counted_one_by_one() {
     assert_eq!((target.classes.len(), target.max, &target.histogram.counts[..]), (0, 4_294_967_294.0, &[2][..]));
 }
 
-/// Every number under "Numbers to test against" of the data's own description.
+/// Checks every number under "Numbers to test against" of the data's own description.
 #[test]
 fn zinc_has_its_published_numbers() {
     let Some(path) = shared("data/zinc12k.parquet") else { return };
@@ -78,7 +78,7 @@ fn zinc_begins_with_its_published_first_row() {
     let first = dataset.graphs().graph(0);
     assert_eq!((first.num_nodes(), first.num_edges()), (29, 64));
     assert_eq!(first.target().unwrap().floats().unwrap(), [0.83503556]);
-    // MAE of predicting the training mean, and the training median, for validation and test.
+    // Mean absolute errors of the training mean and the training median, for validation and test.
     let target = dataset.graphs().target().unwrap().floats().unwrap();
     let mean = target[..10_000].iter().map(|&v| f64::from(v)).sum::<f64>() / 10_000.0;
     let mut sorted = target[..10_000].to_vec();

@@ -1,4 +1,4 @@
-//! Watches a training through an observer, and ends it as soon as the validation loss is low enough.
+//! Watches a training through an observer, and stops as soon as the validation loss is low enough.
 //!
 //! `cargo run --release --example custom_loop`
 

@@ -1,6 +1,9 @@
 //! Writes the embedding of every graph of a file to Parquet, chunk by chunk.
 //!
-//! `cargo run --release --example embeddings -- runs/mine/model.safetensors graphs.parquet embeddings.parquet`
+//! ```sh
+//! cargo run --release --example embeddings -- \
+//!     runs/mine/model.safetensors graphs.parquet embeddings.parquet
+//! ```
 
 use std::error::Error;
 use std::path::PathBuf;

@@ -86,7 +86,8 @@ impl DeviceChoice {
         }))
     }
 
-    /// What a GPU made, or none: with `auto` a GPU that cannot is reported, and the CPU takes over.
+    /// The result of a GPU. With `auto`, an error of the GPU is reported through `note`, and the
+    /// result is `None` for the CPU.
     ///
     /// # Errors
     /// If a GPU was requested by name and cannot be used.

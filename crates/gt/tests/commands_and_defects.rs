@@ -1,4 +1,5 @@
-//! Every command reports every defect of data in every format: exit code, file, graph or row, column and value.
+//! Every command reports every data defect in every format: exit code, file, graph or row, column
+//! and value.
 
 mod graph_files;
 mod support;
@@ -20,15 +21,15 @@ const LAST: Extent = Extent::OneGraph(GRAPHS - 1);
 type Bytes = fn(&[u8]) -> Option<Vec<u8>>;
 
 enum Damage {
-    /// Of the content, before it is written.
+    /// Changes the content before it is written.
     Content(fn(&mut Content)),
-    /// Of one graph.
+    /// Changes one graph before it is written.
     Graph(fn(&mut Graph)),
-    /// Of the written file.
+    /// Changes the bytes of the written file.
     Bytes(Bytes),
 }
 
-/// What a defect makes unusable.
+/// The graphs that a defect makes unusable.
 #[derive(Clone, Copy)]
 enum Extent {
     File,
@@ -37,7 +38,7 @@ enum Extent {
     OneGraph(usize),
 }
 
-/// The result of training, where no model says what the columns are.
+/// The result of training, which has no model to compare the columns with.
 #[derive(Clone, Copy, PartialEq)]
 enum Training {
     Fails,
@@ -72,7 +73,8 @@ fn graph(name: &'static str, formats: &'static [Format], at: [&'static str; 3], 
     Defect { name, formats, damage: Damage::Graph(damage), extent, table, column, value, training: Training::Fails }
 }
 
-/// Defects of files and of graphs (docs/data.md, "What is checked"). A format that is not listed cannot hold the defect.
+/// Defects of files and of graphs (docs/data.md, "What is checked"). A format that is not listed
+/// cannot hold the defect.
 fn defects() -> Vec<Defect> {
     use Training::{FailsForColumn, Succeeds};
     let without_kinds = || Damage::Content(|content| content.kinds = false);
@@ -92,8 +94,8 @@ fn defects() -> Vec<Defect> {
         // Each line of JSON lines is a graph, and the lines before the last one are complete.
         Defect { value: "line 12", extent: LAST, ..file("cut", &[JsonLines], "nodes", cut_last_value) },
         Defect { extent: Extent::AllGraphs, name: "all negative", ..negative() },
-        // Parquet and tables have columns of the file. In JSON lines each graph has keys. Training has no model to
-        // compare with, and succeeds.
+        // Parquet and tables have columns of the file, but in JSON lines each graph has its own
+        // keys. Training has no model to compare with, and succeeds.
         Defect {
             damage: without_kinds(),
             column: "node_feat",
@@ -125,7 +127,8 @@ fn defects() -> Vec<Defect> {
         // Tables have no lists: each row is a node or an edge.
         graph("seven nodes", NATIVE, ["nodes", "node_feat", "7"], |graph| graph.kinds = vec![1; 7]),
         graph("nine sources", NATIVE, ["edges", "", "9"], |graph| graph.ends[0] = vec![0; 9]),
-        // Native formats hold positions of nodes, and an error names the edge. Tables hold ids in a column.
+        // Native formats hold positions of nodes, and an error names the edge. Tables hold ids in a
+        // column.
         graph("edge to nowhere", NATIVE, ["edges", "", "99"], |graph| graph.ends[1][1] = 99),
         graph("edge to nowhere", TABLES, ["edges", "dst", "99"], |graph| graph.ends[1][1] = 99),
     ]
@@ -176,7 +179,7 @@ impl Defect {
             Extent::OneGraph(number) => Some(number),
         };
         let own = message.contains(&format.file(self.table));
-        // A reader of chunks names the path that it was given, whichever table has the defect of a graph.
+        // A reader of chunks names the given path, even if another table has the defect of a graph.
         let given = number.is_some() && !whole && message.contains(&format.file("nodes"));
         assert!(own || given, "{message}");
         // Two nodes and two edges per graph, and defects are in the second one.

@@ -94,7 +94,7 @@ fn a_gpu_that_cannot_be_used_is_an_error_by_name_and_leaves_the_work_to_the_cpu_
             Some(note) => assert!(text.contains(&note), "{text}\nlacks {note}"),
             None => assert!(!text.contains("the CPU is used"), "{text}"),
         }
-        // What does not fit differs between commands.
+        // The rest of the message differs between commands.
         let error = error.split(" for the ").next().unwrap();
         for command in ["eval run0 --split train", "predict run0 --data mine.jsonl --out predicted.csv"] {
             let text = complaint(&place, &machine, &format!("{command} --device cuda"), 2);

@@ -1,4 +1,4 @@
-//! Parquet files that make the decoder panic end in an error message, without the panic's own.
+//! Parquet files that make the decoder panic end in an error message, without a panic message.
 
 use std::cell::Cell;
 use std::path::Path;

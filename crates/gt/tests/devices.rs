@@ -1,4 +1,4 @@
-//! Devices: what is there, and what is said where it is not.
+//! Devices that exist, and error messages for devices that do not.
 
 mod support;
 

@@ -10,7 +10,7 @@ use support::{Place, assert_names};
 
 const SMALL: &str =
     "--set model.layers=1 --set model.width=32 --set model.heads=4 --set train.epochs=1 --set train.batch=4";
-/// Widths that occur in no message by chance.
+/// Widths that are unlikely to occur in a message by chance.
 const MODEL: usize = 13;
 const STORED: usize = 17;
 

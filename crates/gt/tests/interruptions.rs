@@ -1,6 +1,5 @@
-//! `gt train` in bad circumstances: killed, interrupted, out of space, changed under its feet.
-//! Whatever happens, a resumed run ends with the bytes of an uninterrupted run, or reports why it
-//! cannot resume.
+//! `gt train` in bad circumstances: killed, interrupted, out of space, or with changed files. A
+//! resumed run ends with the bytes of an uninterrupted run, or reports why it cannot resume.
 
 #![cfg(unix)]
 
@@ -22,7 +21,7 @@ const BEGIN: &str = "train --data data.jsonl --out run --set model.layers=1 --se
                      --set model.encoding=laplacian --set model.encoding_size=2 --set model.dropout=0.1 --set train.batch=4 \
                      --set train.checkpoint_seconds=0 --set schedule.name=constant --set schedule.min_lr=0";
 const RESUME: &str = "train --resume --out run";
-/// Enough for a few seconds.
+/// Epochs of a run that takes a few seconds.
 const EPOCHS: usize = 240;
 
 fn begin(epochs: usize) -> String {
@@ -32,7 +31,7 @@ fn begin(epochs: usize) -> String {
 /// A folder with a data set, in which `gt` is called.
 struct Place(tempfile::TempDir);
 
-/// How a process ended: its exit code, if it was not killed, and what it said.
+/// How a process ended: its exit code, if it was not killed, and its output.
 #[derive(Debug)]
 struct End {
     code: Option<i32>,
@@ -50,7 +49,8 @@ impl Place {
         self.0.path().join(name)
     }
 
-    /// Starts a program in this folder; what it says goes to a file, since nobody reads a pipe while we wait.
+    /// Starts a program in this folder. The output goes to a file, because the test reads no pipe
+    /// while it waits.
     fn spawn(&self, program: &str, arguments: &[&str]) -> Child {
         let said = File::create(self.path("said.txt")).unwrap();
         Command::new(program)
@@ -83,7 +83,7 @@ impl Place {
         end.said
     }
 
-    /// The complaint of a call that must fail with exit code 2.
+    /// The error message of a call that must fail with exit code 2.
     fn refused(&self, line: &str) -> String {
         let end = self.gt(line);
         assert_eq!(end.code, Some(2), "gt {line}: {}", end.said);
@@ -95,7 +95,7 @@ impl Place {
         self.path("run/config.toml").exists()
     }
 
-    /// Sends a run a signal after so many epochs of this sitting; twice, as `timeout` does.
+    /// Sends a run a signal after a number of epochs in this call; twice, as `timeout` does.
     fn interrupt(&self, line: &str, epochs: usize, signal: &str) -> End {
         let mut child = self.start(line);
         self.wait_for(&mut child, epochs);
@@ -143,7 +143,7 @@ fn graphs() -> String {
     (0..40).map(graph).collect()
 }
 
-/// What a run leaves, without when it was and how long it took.
+/// The files of a run, without times and durations.
 #[derive(PartialEq)]
 struct Left {
     model: Vec<u8>,
@@ -222,7 +222,8 @@ fn a_run_killed_at_twenty_random_moments_ends_with_the_same_bytes() {
     let mut story = String::from("killed after epochs + seconds:");
     for _ in 0..KILLS {
         let mut child = place.start(&if place.begun() { RESUME.to_owned() } else { begin(EPOCHS) });
-        // About nine epochs at most, so that all sittings together do not reach the end.
+        // Each call runs at most about nine epochs, so that all calls together do not reach the
+        // end.
         let (epochs, delay) = (random.below(8), 2.0 * seconds / EPOCHS as f64 * random.share());
         place.wait_for(&mut child, epochs);
         std::thread::sleep(Duration::from_secs_f64(delay));
@@ -256,7 +257,7 @@ fn a_terminal_that_goes_away_stops_no_run_and_costs_no_step() {
     let epochs = BufReader::new(child.stderr.take().unwrap())
         .lines()
         .filter(|line| line.as_ref().unwrap().starts_with("epoch "));
-    // The pipe is closed with its reader; whatever is written to it from now on fails.
+    // The pipe is closed with its reader, so all later writes fail.
     assert_eq!(epochs.take(2).count(), 2);
     let known = || fs::read_to_string(place.path("run/metrics.jsonl")).unwrap().lines().count();
     while known() < 6 {
@@ -309,7 +310,7 @@ fn a_conversion_that_is_interrupted_leaves_nothing_half_written() {
         std::thread::sleep(Duration::from_millis(1));
     }
     assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
-    // It may have come to its end before it could be stopped.
+    // The run may have finished before the signal.
     let code = place.end(child).code;
     assert!(code == Some(130) || (code == Some(0) && place.path("big.jsonl").exists()), "{code:?}");
     assert_eq!(partial(), 0);
@@ -388,7 +389,8 @@ fn signals_end_a_run_with_130_and_it_goes_on_to_the_same_bytes_with_any_number_o
 fn a_full_disk_stops_a_run_and_with_more_space_it_ends_with_the_same_bytes() {
     let (whole, _) = undisturbed();
     let place = Place::new();
-    // Both sittings and the mount live in one namespace, so nothing of it outlives the script. The metrics fill it in the middle of the run.
+    // Both calls and the mount live in one namespace, so nothing outlives the script. The metrics
+    // fill the file system in the middle of the run.
     let script = format!(
         "mkdir run && mount -t tmpfs -o size=512k tmpfs run || exit 99\n\
          \"$GT\" {} 2> first.txt; echo $? > first.code\n\
@@ -423,7 +425,8 @@ fn a_full_disk_stops_a_run_and_with_more_space_it_ends_with_the_same_bytes() {
 fn a_checkpoint_that_cannot_be_written_stops_the_run_and_names_the_file() {
     let (whole, _) = undisturbed();
     let place = Place::new();
-    // No file may become larger than 2 KiB: configuration and first metrics fit, a model does not.
+    // No file may become larger than 2 KiB. The configuration and the first metrics fit, a model
+    // does not.
     let script = format!("trap '' XFSZ; ulimit -f 4; exec \"$0\" {}", begin(EPOCHS));
     let end = place.end(place.spawn("sh", &["-c", &script, env!("CARGO_BIN_EXE_gt")]));
     assert_eq!(end.code, Some(2), "{}", end.said);
@@ -459,7 +462,7 @@ fn a_place_that_cannot_be_written_is_refused_before_any_work() {
     use std::os::unix::fs::PermissionsExt;
     fs::create_dir(place.path("run")).unwrap();
     fs::set_permissions(place.path("run"), fs::Permissions::from_mode(0o555)).unwrap();
-    // The superuser may write everywhere, unless this is taken from it.
+    // The superuser may write everywhere, unless this capability is dropped.
     let mut arguments =
         vec!["--bounding-set", "-dac_override", "--inh-caps", "-dac_override", env!("CARGO_BIN_EXE_gt")];
     let can_write = File::create(place.path("run/probe")).is_ok();
@@ -499,7 +502,7 @@ fn a_run_goes_on_only_with_its_own_configuration_and_data() {
     assert_names(&complaint, &["run", "`other.jsonl`"]);
     assert_eq!(fs::read_to_string(place.path("run/config.toml")).unwrap(), config, "a refused call changed the run");
 
-    // The same data elsewhere is fine.
+    // The data may move to another path.
     fs::rename(place.path("data.jsonl"), place.path("moved.jsonl")).unwrap();
     place.done(&format!("{RESUME} --data moved.jsonl"));
     assert_eq!(Left::in_folder(&place.path("run")).metrics.len(), 40);
@@ -527,7 +530,7 @@ fn a_directory_without_a_run_or_without_a_whole_checkpoint_is_no_silent_restart(
     fs::remove_file(checkpoints[0].join("moments.safetensors")).unwrap();
     let complaint = place.refused(RESUME);
     assert_names(&complaint, &["run/checkpoint", "state.json", "moments.safetensors: No such file"]);
-    // One that is whole is enough, and what is wrong with the other is said.
+    // One complete checkpoint is enough, and the problem of the other one is printed.
     fs::write(&state, &text).unwrap();
     fs::rename(&checkpoints[1], place.path("kept")).unwrap();
     assert_names(&place.refused(RESUME), &["run/checkpoint", "moments.safetensors: No such file"]);
@@ -547,13 +550,13 @@ fn a_second_process_in_the_same_directory_is_refused() {
             Command::new(env!("CARGO_BIN_EXE_gt")).args(line.split_whitespace()).current_dir(&place.0).output();
         let output = output.unwrap();
         assert_eq!(output.status.code(), Some(2));
-        // The complaint is not about the run that has begun there.
+        // The error is not about the run that has begun in this folder.
         let complaint = String::from_utf8_lossy(&output.stderr);
         assert!(complaint.starts_with("error: run: ") && !complaint.contains("--resume"), "{complaint}");
     }
     first.kill().unwrap();
     place.end(first);
-    // The operating system has opened the lock.
+    // The operating system has released the lock.
     assert_eq!(place.interrupt(RESUME, 1, "INT").code, Some(130));
 }
 

@@ -10,7 +10,7 @@ use support::Place;
 const SMALL: &str = "--set model.layers=2 --set model.width=12 --set model.heads=3 --set model.encoding=laplacian --set model.encoding_size=4 \
                      --set train.epochs=2 --set train.batch=7 --set optimizer.lr=1e-2";
 
-/// A ring with chords, edges in both directions; numbers as targets of the graph.
+/// A ring with chords and edges in both directions; the graph has numbers as targets.
 fn graph(number: u64) -> Value {
     let mut random = RandomStream::new(3, 201, number);
     let nodes = 6 + random.below(6);
@@ -21,7 +21,8 @@ fn graph(number: u64) -> Value {
     json!({"num_nodes": nodes, "node_feat": kinds, "edge_index": [src, dst], "y": [f64::from(nodes) / 10.0]})
 }
 
-/// Trains a small model of links, or whatever `more` says; graph 3 of `new.jsonl` is one that it cannot take if `damaged`.
+/// Trains a small link model, with the additional arguments `more`. If `damaged`, the model cannot
+/// use graph 3 of `new.jsonl`.
 fn place(more: &str, damaged: bool) -> Place {
     let place = Place::new();
     let mut graphs: Vec<Value> = (0..20).map(graph).collect();
@@ -50,7 +51,7 @@ fn pairs_that_are_edges_get_the_numbers_of_the_edges_in_whatever_order_and_forma
         let place = place(&format!("{LINKS} {more}"), false);
         for format in ["csv", "tsv", "parquet"] {
             place.done(&format!("predict run --data new.jsonl --out edges.{format}"));
-            // What comes out can go in.
+            // Outputs can be used as inputs.
             place.done(&format!("predict run --data new.jsonl --pairs edges.{format} --out pairs.{format}"));
             let [edges, pairs] =
                 ["edges", "pairs"].map(|name| std::fs::read(place.path(&format!("{name}.{format}"))).unwrap());
@@ -59,7 +60,7 @@ fn pairs_that_are_edges_get_the_numbers_of_the_edges_in_whatever_order_and_forma
         let edges = lines(&place, "edges.csv");
         let scores: std::collections::BTreeSet<&str> = edges.iter().filter_map(|line| line.split(',').nth(3)).collect();
         assert!(scores.len() > 100, "a constant answer would not show a wrong order");
-        // Backwards, each twice, and with its ends exchanged.
+        // Pairs in reverse order, each twice, and with exchanged ends.
         let mut asked = vec!["target,source,graph".to_owned()];
         for line in edges[1..].iter().rev() {
             let cells: Vec<&str> = line.split(',').collect();
@@ -86,7 +87,7 @@ fn pairs_that_are_edges_get_the_numbers_of_the_edges_in_whatever_order_and_forma
 #[test]
 fn one_graph_needs_no_number_and_any_two_nodes_are_a_pair() {
     let place = place(LINKS, false);
-    // An edge, a pair without one, a node and itself.
+    // An edge, a pair without an edge, and a pair of a node with itself.
     place.write("asked.tsv", "source\ttarget\n0\t1\n0\t3\n4\t4\n");
     place.done("predict run --data one.jsonl --pairs asked.tsv --out p.csv --on-error stop");
     let answered = lines(&place, "p.csv");

@@ -1,4 +1,4 @@
-//! The program as a user calls it: output, exit codes, files that appear or do not.
+//! The program as a user runs it: output, exit codes and files.
 
 mod support;
 
@@ -202,7 +202,7 @@ fn a_run_trains_is_refused_twice_and_scores_the_same_again() {
     assert_eq!((&scores["metric"], &scores["graphs"]), (&Value::from("accuracy"), &Value::from(2)));
     let complaint = place.refused("train --data c.parquet --out run");
     assert_names(&complaint, &["run", "--resume"]);
-    // A finished run has nothing left to do and says the same again.
+    // A finished run has nothing left to do and prints the same result again.
     let again: Value = serde_json::from_str(&place.done("train --out run --resume --json")).unwrap();
     assert_eq!(again["weights_sha256"], result["weights_sha256"]);
     place.write(
@@ -253,11 +253,12 @@ fn zinc_that_has_been_fetched_needs_no_name() {
     assert_eq!(code, Some(0), "{told}");
     assert_names(&told, &["epoch 1", "val", "exact"]);
     assert!(std::fs::read_to_string(place.path("run/config.toml")).unwrap().contains("cache/zinc12k.parquet"));
-    // Of a preset of another set nothing is guessed.
+    // A preset of another set has no default file.
     assert_names(&place.refused("train --preset pattern"), &["--data"]);
 }
 
-/// Twelve rings with chords, every edge in both directions; nodes are of two kinds, and an edge's class is whether its ends are of one.
+/// Twelve rings with chords, every edge in both directions. Nodes have two kinds, and the class of
+/// an edge is whether its ends have the same kind.
 fn rings(targets: bool) -> String {
     let mut lines = String::new();
     for ring in 0..12 {
@@ -287,7 +288,7 @@ fn edges_are_classified_by_what_the_file_says_of_them() {
     assert!(result["last"]["test"]["exact"].as_f64().unwrap() > 95.0, "{result}");
     let scores: Value = serde_json::from_str(&place.done("eval run --json")).unwrap();
     assert_eq!(scores["exact"], result["last"]["test"]["exact"]);
-    // One graph with a split of its own edges, made beforehand.
+    // One graph with an existing split of its edges.
     place.write("one.jsonl", rings(true).lines().next().unwrap());
     place.done("data split one.jsonl --level edge --out one.parquet");
     place.done(&format!("train --data one.parquet --out one --json {small}"));
@@ -326,11 +327,11 @@ fn links_are_predicted_without_targets_and_scored_the_same_again() {
         let row = report.split(&format!("<th scope=\"row\">{part}</th>")).last().unwrap();
         row.split("<td>").skip(2).take(2).map(|cell| cell.split('<').next().unwrap().to_owned()).collect::<Vec<_>>()
     });
-    // Held-out links against as many pairs without an edge.
+    // Held-out links are compared with an equal number of pairs without an edge.
     assert_names(&said, &[&val[0], &test[0]]);
     assert!(val[0] == val[1] && test[0] == test[1], "{val:?} {test:?}");
     assert!(report.contains("undirected") && report.contains("<th scope=\"row\">link</th>"));
-    // The same data with targets: they are not used, and that is said.
+    // The same data with targets, which are not used. The program prints a note.
     place.write("labelled.jsonl", &rings(true));
     let output = place.gt(&format!("train --data labelled.jsonl --set data.task=links --out again --json {small}"));
     assert_names(&String::from_utf8_lossy(&output.stderr), &["undirected", "targets"]);
@@ -364,7 +365,7 @@ fn several_seeds_give_what_each_gives_alone_side_by_side_or_not() {
     assert_names(&place.refused("eval after --split test"), &["after", "after/7"]);
 }
 
-/// Rings of three to twelve nodes, of which the size is to be told.
+/// Rings of three to twelve nodes. The target is the number of nodes.
 fn rings_with_sizes() -> String {
     let ring = |i: usize| {
         let n = 3 + i % 10;
@@ -425,7 +426,7 @@ fn a_model_that_does_not_fit_into_memory_is_refused_before_its_run_begins() {
     let said = place.refused("train --data fine.jsonl --out run --set model.width=65536 --set model.layers=1000");
     assert_names(&said, &["GB"]);
     assert!(!said.contains("categories"), "{said}");
-    // What cannot be learned can still be described.
+    // Data that cannot be used for training can still be described.
     assert_names(&place.done("data info ids.jsonl"), &["`node_feat`", "ids?"]);
     place.write("big.jsonl", &paths(|i| i as u64 % 3, |i| 4_000_000_000 + i as u64));
     assert_names(&place.done("data info big.jsonl"), &["`y`", "4000000009.5000"]);
@@ -461,7 +462,7 @@ fn a_part_by_another_name_is_told_with_the_names_that_there_are() {
     place.write("plain.jsonl", &graphs);
     place.done("train --data plain.jsonl --out run --set model.layers=1 --set train.epochs=1");
     assert_names(&place.refused("eval run --data mine.jsonl --split val"), &splits);
-    // Where all three are there, one more is only told.
+    // If all three parts exist, an additional part leads to a warning only.
     let names = ["train", "val", "test", "Train", "other"];
     let split = |(i, line): (usize, &str)| line.replace('}', &format!(", \"split\": \"{}\"}}\n", names[i % 5]));
     place.write("five.jsonl", &graphs.lines().enumerate().map(split).collect::<String>());

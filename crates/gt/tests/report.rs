@@ -1,4 +1,4 @@
-//! What one sees of a run: `report.html` in a real browser, event files in the real TensorBoard.
+//! Reports of a run: `report.html` in a real browser, event files in the real TensorBoard.
 
 mod browser;
 
@@ -38,7 +38,8 @@ fn rings(folder: &Path, target: impl Fn(usize) -> Value) -> PathBuf {
     file
 }
 
-/// Every section, its heading in a short form, and what makes a page usable.
+/// Script that returns every section with a short form of its heading, and the properties of a
+/// usable page.
 const STRUCTURE: &str = "
     const all = selector => [...document.querySelectorAll(selector)];
     return {
@@ -53,7 +54,7 @@ const STRUCTURE: &str = "
         cells: all('.predictions td').length,
     }";
 
-/// Widths, and the least contrast of texts against the page.
+/// Script that returns widths, and the least contrast of texts against the page.
 const LOOK: &str = "
     const light = color => {
         const parts = color.match(/[\\d.]+/g).slice(0, 3).map(c => c / 255);
@@ -71,7 +72,7 @@ const LOOK: &str = "
         lines: Math.min(...of('.curve, .dots', 'stroke')),
     }";
 
-/// Opens a report on a phone and a desktop, in light and dark, and checks what all reports promise.
+/// Opens a report on a phone and a desktop, in light and dark, and checks common properties.
 fn check_report(browser: &Browser, file: &Path) -> Value {
     let text = std::fs::read_to_string(file).unwrap();
     for outside in ["http:", "https:", "//www", "@import", "url("] {
@@ -118,11 +119,11 @@ fn a_real_browser_shows_reports_of_all_tasks_without_fault() {
         assert!(String::from_utf8(output.stdout).unwrap().contains(&format!("report: {name}/report.html")));
         check_report(&browser, &file)
     };
-    // The file's name and the run's are markup that has to stay text.
+    // The names of the file and the run contain markup that has to stay text.
     let numbers = train("a<i>&amp;", &|number| json!([0.5 * (number % 7) as f64 - 1.0]));
     assert_eq!((&numbers["h1"], &numbers["curves"]), (&json!(["a<i>&amp;"]), &json!(3)));
     assert_eq!((&numbers["points"], &numbers["cells"]), (&json!(1), &json!(0)));
-    // Three classes of whole graphs: three by three and their recalls.
+    // Three classes of whole graphs: a matrix of three by three, and the recalls.
     let classes = train("classes", &|number| json!([number % 3]));
     assert_eq!((&classes["points"], &classes["cells"]), (&json!(0), &json!(12)));
     let labels = train("labels", &|number| {
@@ -142,7 +143,7 @@ fn scalars(run: &Path) -> Option<Value> {
     let python = |script: &str| {
         let mut command = Command::new("python3");
         command.args(["-c", script]).arg(run);
-        // Where the gate has put it.
+        // The folder in which continuous integration has installed TensorBoard.
         if let Some(folder) = std::env::var_os("GT_TENSORBOARD") {
             command.env("PYTHONPATH", folder);
         }
@@ -162,7 +163,7 @@ fn history(run: &Path) -> Vec<Value> {
     text.lines().map_while(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// That the events are the epochs of `metrics.jsonl`, each once.
+/// Checks that the events are the epochs of `metrics.jsonl`, each once.
 fn check_events(run: &Path, epochs: usize) {
     let files = std::fs::read_dir(run)
         .unwrap()
@@ -215,7 +216,7 @@ fn an_interrupted_run_has_a_report_and_a_resumed_one_all_epochs_once() {
     if let Some(browser) = Browser::start() {
         check_report(&browser, &run.join("report.html"));
     }
-    // An epoch that the checkpoint knows nothing of, as a crash leaves it, is trained again.
+    // A crash may leave an epoch that is not in the checkpoint. The epoch is trained again.
     let mut metrics = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
     let mut torn = history(&run).pop().unwrap();
     torn["epoch"] = json!(before + 1);
@@ -227,7 +228,7 @@ fn an_interrupted_run_has_a_report_and_a_resumed_one_all_epochs_once() {
     assert!(whole.contains("Finished: all epochs are done."));
     let curve = whole.split("class=\"curve val\" d=\"").nth(1).unwrap().split('"').next().unwrap();
     assert_eq!(curve.matches(['M', 'L']).count(), EPOCHS);
-    // A finished run can be asked again.
+    // A finished run can be resumed again.
     let output = done(folder, "train --resume --out run --json");
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(result["report"], "run/report.html");

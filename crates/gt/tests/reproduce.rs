@@ -16,13 +16,13 @@ use support::assert_names;
 /// Tiny networks on a tiny stand-in for ZINC, saved as often as possible.
 const TINY: &str = "--results r --zinc zinc.jsonl --device cpu --set model.layers=1 --set model.width=8 --set model.heads=2 \
                     --set train.batch=4 --set train.checkpoint_seconds=0 --set schedule.name=constant --set schedule.min_lr=0";
-/// Enough for a second.
+/// Epochs of a run that takes about a second.
 const LONG: &str = "--set train.epochs=150 --cell zinc-sparse-lappe-bn --seeds 41";
 
 /// A folder in which `gt` is called.
 struct Place(tempfile::TempDir);
 
-/// How a call ended, and what it said.
+/// How a call ended, and its output.
 struct End {
     code: Option<i32>,
     said: String,
@@ -62,19 +62,19 @@ impl Place {
         self.end(self.start(line))
     }
 
-    /// A call that must succeed; what it said and printed.
+    /// A call that must succeed; returns its output.
     fn done(&self, line: &str) -> End {
         let end = self.gt(line);
         assert_eq!(end.code, Some(0), "gt {line}: {}", end.said);
         end
     }
 
-    /// A call that must succeed; what it printed as JSON.
+    /// A call that must succeed; returns its output as JSON.
     fn json(&self, line: &str) -> Value {
         serde_json::from_str(&self.done(&format!("{line} --json")).printed).unwrap()
     }
 
-    /// The complaint of a call that must fail with exit code 2.
+    /// The error message of a call that must fail with exit code 2.
     fn refused(&self, line: &str) -> String {
         let end = self.gt(line);
         assert_eq!(end.code, Some(2), "gt {line}: {}", end.said);
@@ -86,7 +86,7 @@ impl Place {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Waits until a run has whole checkpoints behind it.
+    /// Waits until a run has written complete checkpoints.
     fn wait_for_checkpoints(&self, child: &mut Child, run: &str) {
         let manifest = |folder: &Path| folder.join("manifest.json").exists();
         let folder = self.path(&format!("r/unfinished/{run}/checkpoint"));
@@ -195,7 +195,8 @@ fn a_record_tells_everything_about_its_run() {
     assert!(version.starts_with(env!("CARGO_PKG_VERSION")), "{version}");
     assert_eq!(place.done("--version").printed, format!("gt {version}\n"));
     assert_eq!(record["data"]["content_sha256"].as_str().unwrap().len(), 64);
-    // The curve is that of the run, the hash that of its weights, and neither tells where the data lay.
+    // The curve is that of the run, and the hash is that of its weights. Neither depends on the
+    // path of the data.
     let kept = place.path("r/runs/zinc-sparse-lappe-bn-22");
     let metrics = fs::read_to_string(kept.join("metrics.jsonl")).unwrap();
     let last: Value = serde_json::from_str(metrics.lines().last().unwrap()).unwrap();
@@ -221,7 +222,7 @@ fn what_a_killed_program_left_of_a_finished_run_is_kept_if_that_is_wanted() {
     leave();
     place.done(&call);
     assert_eq!((place.list("r/unfinished"), place.list("r/runs")), (vec![], vec![]));
-    // Records that are no text.
+    // A record that is not UTF-8 text.
     fs::write(place.path(&format!("r/records/{run}.json")), [0xff, 0xfe]).unwrap();
     let complaint = place.refused(&call);
     assert_names(&complaint, &[&format!("records/{run}.json")]);
@@ -270,7 +271,7 @@ fn a_killed_run_goes_on_elsewhere_and_ends_with_the_same_weights() {
     child.kill().unwrap();
     assert_eq!(place.end(child).code, None);
     assert_eq!(place.list("r/records"), [""; 0]);
-    // The folder of results is carried to another machine.
+    // The folder of results is copied to another machine.
     let other = Place::new();
     fs::rename(place.path("r"), other.path("r")).unwrap();
     let end = other.done(&call);
@@ -295,7 +296,7 @@ fn a_budget_stops_between_epochs_and_the_next_call_goes_on() {
     let end = place.done(&format!("{call} --budget 0.0005"));
     assert_names(&end.said, &["budget", "0 runs", "1 left"]);
     assert_eq!(place.list("r/unfinished"), [run]);
-    // Small enough to be carried: one checkpoint, no second copies of what is in it.
+    // An unfinished run is small enough to copy: one checkpoint, and no duplicates of its contents.
     assert_eq!(place.list(&format!("r/unfinished/{run}/checkpoint")).len(), 1);
     let files = place.list(&format!("r/unfinished/{run}"));
     assert_eq!(files, [".lock", "checkpoint", "config.toml", "metrics.jsonl", "sittings.json"]);
@@ -410,7 +411,7 @@ fn trials_need_a_folder_of_their_own() {
     assert_names(&other_data.said, &["zinc.jsonl", "ZINC-12k", "--results"]);
     let said = place.refused("reproduce table2 --cell zinc-sparse-none-bn");
     assert_names(&said, &["`zinc-sparse-none-bn`"]);
-    // However the paper's own folder is written.
+    // The paper's own folder is recognised in every notation.
     for same in ["./results/paper".to_owned(), place.path("results/paper").display().to_string()] {
         let said = place.refused(&format!("reproduce table1 --graphs 10 --results {same}"));
         assert_names(&said, &["--results"]);
@@ -485,7 +486,7 @@ fn pages_have_every_cell_and_say_what_was_not_run() {
     assert_eq!(printed.lines().filter(|line| line.contains("not run")).count(), 9, "{printed}");
 }
 
-/// A record of a run that never was, from one that was.
+/// Writes a record of a run that never ran, from a template.
 fn write_record(place: &Place, template: &Value, cell: &str, seed: u64, test: f64, train: f64) {
     let mut record = template.clone();
     for key in ["cell", "preset"] {
@@ -519,7 +520,7 @@ fn verdicts_claims_and_hours_follow_from_the_records() {
     runs("pattern-sparse-none-bn", 84.0, 84.0);
     runs("pattern-sparse-lappe-bn", 84.5, 86.0);
     runs("pattern-sparse-wl-bn", 76.0, 97.0);
-    // The only one in two sittings: 36 seconds on a GPU, then 18 on the CPU.
+    // The only run in two sittings: 36 seconds on a GPU, then 18 on the CPU.
     let mut template = template.clone();
     template["sittings"] = Value::Array(vec![template["sittings"][0].clone(); 2]);
     template["sittings"][0]["device"] = "GPU".into();

@@ -1,4 +1,5 @@
-//! Files of several chunks: shards and parts have the rows of the whole file, and a defect in a later chunk leaves no output.
+//! Files of several chunks: shards together have the rows of the whole file, and a defect in a
+//! later chunk leaves no output.
 
 mod support;
 
@@ -101,7 +102,8 @@ fn join_texts(parts: &[String], has_header: bool) -> String {
     header.to_owned() + &lines.concat()
 }
 
-/// Every row of a Parquet file as a batch of its own. Fails if the file has other columns than the file before.
+/// Every row of a Parquet file as a separate batch. Fails if the file has other columns than the
+/// file before.
 fn parquet_rows(path: &Path, columns: &mut Option<String>) -> Vec<RecordBatch> {
     let reader = ParquetRecordBatchReaderBuilder::try_new(fs::File::open(path).unwrap()).unwrap();
     let own = format!("{:?}", reader.schema().fields());
@@ -154,7 +156,7 @@ fn shards_may_be_fewer_or_more_than_chunks() {
     for (format, count) in [("csv", 2), ("csv", 4), ("parquet", 4), ("jsonl", 4)] {
         check_shards(&place, "predict", "all.parquet", format, count);
     }
-    // The fourth shard of three chunks has no graph, but the columns.
+    // The fourth shard of three chunks has columns, but no graphs.
     run(&place, "predict", "all.jsonl", "none.csv", "--shard 4/4");
     assert_eq!(read(&place, "none.csv"), "graph,y,reason\n");
 }
@@ -234,7 +236,8 @@ fn check_leaves_nothing(place: &Place, query: &str, data: &str, more: &str) -> S
 fn stopping_in_a_later_chunk_neither_makes_nor_changes_a_file() {
     let place = place();
     damage(&place, "damaged.jsonl", unknown_category);
-    // Another schema than that of the first record is a defect of the file, also without --on-error stop.
+    // A schema that differs from that of the first record is a defect of the file, also without
+    // --on-error stop.
     damage(&place, "other.jsonl", |graph| {
         graph["graph_transformer"] = json!({"format_version": 1, "schema": {"node": {}, "edge": {}}});
     });
@@ -251,7 +254,7 @@ fn stopping_in_a_later_chunk_neither_makes_nor_changes_a_file() {
 #[test]
 fn chunks_have_the_results_of_the_whole_file_and_of_its_parts() {
     let place = place();
-    // Parts that end in the middle of chunks and of batches.
+    // Parts that end in the middle of chunks and batches.
     let parts = [0..1000, 1000..1700, 1700..GRAPHS];
     for query in QUERIES {
         run(&place, query, "all.jsonl", "whole.jsonl", "");

@@ -1,4 +1,4 @@
-//! Unusual graphs, files and options: each once made a crash, a wrong number or a lost file.
+//! Unusual graphs, files and options: each once caused a crash, a wrong number or a lost file.
 
 mod support;
 
@@ -88,7 +88,7 @@ fn settings_that_no_file_can_hold_are_refused() {
         let last = value.split(',').next_back().unwrap();
         assert_names(&complaint, &[option, last, "0..=9223372036854775807"]);
     }
-    // Nothing is left of a folder that was made in vain, nor of those around it.
+    // The folder and its parents are removed again after a failure.
     assert_names(&place.refused("train --data nowhere.jsonl --out some/where/deep"), &["nowhere.jsonl"]);
 }
 
@@ -204,7 +204,7 @@ fn ids_are_the_same_in_every_table() {
         let graphs = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["edge_index"].clone());
         graphs.collect::<Vec<_>>()
     };
-    // Numbers beside names, a decimal point that only one column has, and codes with leading zeros.
+    // Numbers next to names, a decimal point in one column only, and codes with leading zeros.
     assert_eq!(converted("id,x\n1,1\na,2\n", "src,dst\n1,a\n"), [json!([[0], [1]])]);
     assert_eq!(converted("id,x\n1,1\n2,2\n", "src,dst\n1.0,2.0\n"), [json!([[0], [1]])]);
     assert_eq!(converted("id,x\n01,1\n1,2\n", "src,dst\n1,01\n"), [json!([[1], [0]])]);
@@ -247,7 +247,7 @@ fn converting_does_not_replace_what_is_read() {
 fn more_graphs_than_memory_holds_are_not_drawn() {
     let place = Place::new();
     let complaint = place.refused("data sbm cluster --train 99999999999999 --out t.jsonl");
-    // Machines that do not tell their memory draw until there is none.
+    // Machines that do not report their memory draw graphs until memory runs out.
     assert_names(&complaint, &["100000000001999", "1700000000 GB"]);
 }
 

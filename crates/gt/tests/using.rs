@@ -17,7 +17,7 @@ type Rows = Vec<Map<String, Value>>;
 const SMALL: &str = "--set model.layers=2 --set model.width=12 --set model.heads=3 --set model.encoding=laplacian --set model.encoding_size=4 \
                      --set train.epochs=2 --set train.batch=7 --set optimizer.lr=1e-2";
 
-/// A tree with some more edges; targets on a level, which a model can learn a little of.
+/// A tree with some more edges. The targets of the level are partly learnable.
 fn graph(number: u64, level: &str) -> Value {
     let mut random = RandomStream::new(3, 200, number);
     let nodes = 2 + random.below(9) as usize;
@@ -84,7 +84,7 @@ fn parquet(path: &Path) -> Rows {
         }
         match array.data_type().to_string().as_str() {
             "Int64" => array.as_primitive::<Int64Type>().value(row).into(),
-            // As text, so that a single-precision number reads as in the other formats.
+            // Text keeps a single-precision number as it reads in the other formats.
             "Float32" => {
                 serde_json::from_str(&format!("{:?}", array.as_primitive::<Float32Type>().value(row))).unwrap()
             }
@@ -132,7 +132,7 @@ fn predicted_numbers_have_the_error_that_eval_reports() {
     assert_eq!(jsonl(&place.path("q.jsonl")), rows);
     let complaint = place.refused("predict run/model.safetensors --best --data plain.jsonl --out r.jsonl");
     assert_names(&complaint, &["--best", "run/model.safetensors"]);
-    // A graph with other columns has a reason, and is in nobody's way.
+    // A graph with other columns has a reason, and does not affect the others.
     let mut odd = plain.clone();
     odd[1] = without(&odd[1], &["node_feat", "edge_attr"]);
     odd[1]["num_nodes"] = Value::from(1);
@@ -157,7 +157,7 @@ fn predicted_classes_of_nodes_and_edges_have_the_accuracy_that_eval_reports() {
         place.done("predict run --last --data data.jsonl --out p.parquet");
         let rows = parquet(&place.path("p.parquet"));
         let mut at = 0;
-        // Per class: rows, and rows that are right.
+        // For each class: number of rows, and number of correct rows.
         let mut counts: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
         for (index, graph) in graphs.iter().enumerate() {
             for (place, label) in graph["y"].as_array().unwrap().iter().enumerate() {
@@ -315,7 +315,7 @@ fn graphs_that_a_model_cannot_take_get_a_reason_and_the_others_a_prediction() {
         let unusable = (5..10).contains(&at);
         assert_eq!((row["y0"].is_null(), row["reason"].is_string()), (unusable, unusable), "{row:?}");
     }
-    // The good ones say what they say alone.
+    // Valid graphs have the same predictions as without the other graphs.
     let good: Vec<String> =
         odd().into_iter().enumerate().filter(|(at, _)| !(5..10).contains(at)).map(|(_, l)| l).collect();
     place.write("good.jsonl", &good.join("\n"));
@@ -334,7 +334,8 @@ fn rows_of_unusable_graphs_stay_as_far_as_they_are_known() {
     place.done("predict run --data odd.jsonl --out p.jsonl");
     let rows = jsonl(&place.path("p.jsonl"));
     let of = |graph: usize| rows.iter().filter(move |row| row["graph"] == graph).collect::<Vec<_>>();
-    // No nodes, no rows; a value that is not known leaves the nodes; a line that is no graph has one row.
+    // A graph without nodes has no rows. An unknown value keeps the rows of the nodes. A line that
+    // is not a graph has one row.
     assert_eq!(of(3).len(), 0);
     assert_eq!(of(5).len() as u64, graph(1, "node")["num_nodes"].as_u64().unwrap());
     assert!(of(5).iter().enumerate().all(|(at, row)| row["node"] == at && row["y"].is_null()));
@@ -451,7 +452,7 @@ fn attention_is_written_for_every_layer_head_and_edge() {
 fn models_of_other_kinds_are_used_like_transformers() {
     let place = Place::new();
     for kind in ["gcn", "gat", "gatedgcn"] {
-        // Three heads are asked for; those without heads do not take them.
+        // Networks train with three heads here. Kinds without heads reject this number.
         let heads = if kind == "gat" { "" } else { "--set model.heads=1" };
         let graphs = train(&place, "graph", &format!("--set model.kind={kind} {heads}"));
         place.done("eval run --data data.jsonl --split test");

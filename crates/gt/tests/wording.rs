@@ -1,4 +1,5 @@
-//! Help pages and error messages, word for word as in `golden/`. `GT_BLESS=1` rewrites the files.
+//! Help pages and error messages, compared word for word with `golden/`. `GT_BLESS=1` rewrites the
+//! files.
 
 #![cfg(unix)]
 

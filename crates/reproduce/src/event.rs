@@ -1,4 +1,4 @@
-//! What a caller is informed of while runs are trained.
+//! Events that a caller receives while runs are trained.
 
 use gt_train::EpochRecord;
 

@@ -60,7 +60,8 @@ pub struct Record {
     pub version: String,
     /// The complete configuration.
     pub config: Value,
-    /// Per epoch: training loss, validation loss, test metric and learning rate, in the paper's form.
+    /// For each epoch: training loss, validation loss, test metric and learning rate, in the
+    /// paper's form.
     pub curve: Vec<[Option<f64>; 4]>,
 }
 

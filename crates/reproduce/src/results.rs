@@ -43,7 +43,7 @@ pub struct Comparison {
     pub cell: String,
     /// Description for people.
     pub row: String,
-    /// What scores are.
+    /// Name of the measure that scores are in.
     pub measure: &'static str,
     /// The paper's test score.
     pub paper_test: Score,
@@ -59,9 +59,11 @@ pub struct Comparison {
     pub paper_parameters: Option<usize>,
     /// Our runs, if there are any.
     pub ours: Option<Ours>,
-    /// Our test score minus the paper's, in units of the root of the sum of both squared deviations.
+    /// Our test score minus the paper's. The unit is the root of the sum of both squared
+    /// deviations.
     pub test_units: Option<f64>,
-    /// Our training score minus the paper's, in units of the same kind.
+    /// Our training score minus the paper's. The unit is the root of the sum of both squared
+    /// deviations.
     pub train_units: Option<f64>,
     /// The verdict on the test score.
     pub verdict: Verdict,

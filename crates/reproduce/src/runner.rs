@@ -55,7 +55,7 @@ pub struct Runner<'a> {
     pub observe: &'a (dyn Fn(RunEvent<'_>) + Sync),
 }
 
-/// What became of the runs of a plan, by their names.
+/// Outcome of each run of a plan, by name.
 #[derive(Default)]
 pub struct PlanOutcome {
     /// Runs that are finished.

@@ -13,7 +13,7 @@ use crate::cell::Cell;
 use crate::error::{ReproduceError, Result};
 use crate::record::DataUsed;
 
-/// Where data comes from.
+/// Sources of the data sets.
 pub struct DataSource {
     /// The file of ZINC-12k, if there is one.
     pub zinc: Option<PathBuf>,
@@ -39,7 +39,7 @@ pub(crate) struct PreparedData {
 }
 
 impl PreparedData {
-    /// The data where the device of all runs can reach it. Other callers wait while the data is being copied.
+    /// The data in memory of the device of all runs. Other callers wait while the data is copied.
     pub fn place(&self, device: &Device) -> gt_train::Result<Resident> {
         let mut resident = self.resident.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(placed) = &*resident {

@@ -1,4 +1,4 @@
-//! For the tests of all crates: counted skips, and the most memory in use.
+//! Support for the tests of all crates: counted skips, and peak memory.
 //!
 //! A test that lacks a [`Resource`] calls [`skip`], which prints the reason. Two environment
 //! variables change what a skip does:
@@ -47,7 +47,7 @@ pub fn shared(file: &str) -> Option<PathBuf> {
     }
 }
 
-/// Writes a line past the test harness, which keeps the output of passing tests to itself.
+/// Writes a line past the test harness, which hides the output of passing tests.
 pub fn say(text: impl Display) {
     // One write, since several tests run at a time.
     let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());

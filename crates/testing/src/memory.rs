@@ -28,12 +28,14 @@ impl PeakMemory {
         Self { live: AtomicUsize::new(0), peak: AtomicUsize::new(0), measuring: Mutex::new(()) }
     }
 
-    /// Keeps other tests that call this function from running, whose memory would be counted.
+    /// Keeps other tests that call this function from running, because their memory would be
+    /// counted.
     pub fn alone(&self) -> MutexGuard<'_, ()> {
         self.measuring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a function; also returns the most bytes that were in use at once during the call, less those before.
+    /// Runs a function. Also returns the peak of memory in use during the call, less the memory in
+    /// use before.
     pub fn measure<T>(&self, run: impl FnOnce() -> T) -> (T, usize) {
         let before = self.live.load(Ordering::Relaxed);
         self.peak.store(before, Ordering::Relaxed);

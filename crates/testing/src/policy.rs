@@ -1,4 +1,4 @@
-//! What a skip leads to: a line in the record, or a failure.
+//! The consequence of a skip: a line in the record, or a failure.
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
@@ -30,7 +30,7 @@ impl Policy {
     }
 }
 
-/// Appends with one write, since several tests run at a time.
+/// Appends with one write, because several tests run in parallel.
 fn append(record: &Path, line: &str) -> std::io::Result<()> {
     OpenOptions::new().create(true).append(true).open(record)?.write_all(line.as_bytes())
 }

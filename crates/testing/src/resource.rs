@@ -1,4 +1,4 @@
-//! Names of what only some machines have.
+//! Names of resources that only some machines have.
 
 use std::fmt;
 

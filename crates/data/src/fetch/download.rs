@@ -1,4 +1,4 @@
-//! A file from the web: resumable, atomic, patient.
+//! Resumable and atomic downloads, with several attempts.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
@@ -10,27 +10,28 @@ use ureq::{Agent, Body};
 
 use crate::error::{DataError, RequestProblem, Result};
 
-/// How far a download is.
+/// State of a download.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress<'a> {
     /// Name of the file.
     pub name: &'a str,
-    /// Bytes so far, those of an earlier attempt included.
+    /// Bytes received so far, including those of earlier attempts.
     pub done: u64,
-    /// Bytes in all, if the server says.
+    /// Total number of bytes, if the server reports it.
     pub total: Option<u64>,
 }
 
-/// A connection that breaks is taken up again this many times.
+/// Most attempts of one download, including the first.
 const ATTEMPTS: usize = 4;
 
 /// Downloads `url` to `path`.
 ///
-/// Bytes arrive in `path` + `.part`; an interrupted download continues there, also in a later run, as long as the server's copy
-/// is the same (by its entity tag). The file gets its name when it is complete.
+/// Bytes arrive in `path` + `.part`. A later call, also in a later run, resumes an interrupted
+/// download there if the server's copy is unchanged by its entity tag. The file gets its name when
+/// it is complete.
 ///
 /// # Errors
-/// If the server refuses or cannot be reached; the partial file stays for the next attempt.
+/// If the server refuses or cannot be reached. The partial file stays for the next attempt.
 pub fn download(url: &str, path: &Path, progress: &mut dyn FnMut(Progress<'_>)) -> Result<()> {
     let agent: Agent = Agent::config_builder()
         .http_status_as_error(false)
@@ -58,7 +59,7 @@ pub fn download(url: &str, path: &Path, progress: &mut dyn FnMut(Progress<'_>)) 
 }
 
 enum Failure {
-    /// Trying again will not help.
+    /// An error that another attempt does not solve.
     Final(DataError),
     /// The connection broke.
     Broken(String),
@@ -66,7 +67,7 @@ enum Failure {
 
 struct Partial {
     data: PathBuf,
-    /// Entity tag of the copy that `data` is a beginning of.
+    /// Entity tag of the copy that the bytes in `data` belong to.
     tag: PathBuf,
     name: String,
 }
@@ -89,7 +90,7 @@ impl Partial {
     fn receive(&self, agent: &Agent, url: &str, progress: &mut dyn FnMut(Progress<'_>)) -> Result<(), Failure> {
         let io = |e| Failure::Final(DataError::io(&self.data, e));
         let tag = fs::read_to_string(&self.tag).unwrap_or_default();
-        // Without a tag there is no telling whether the beginning belongs to the server's copy of today.
+        // Without a tag, the partial file may belong to another version of the server's copy.
         let kept = if tag.is_empty() { 0 } else { self.length() };
         let mut request = agent.get(url);
         if kept > 0 {
@@ -100,7 +101,7 @@ impl Partial {
         let start = match status {
             StatusCode::OK => 0,
             StatusCode::PARTIAL_CONTENT if kept > 0 && range_start(&response) == Some(kept) => kept,
-            // Nothing is left to send: the partial file was complete, or is not what it seems.
+            // No byte is left to send: the partial file is complete, or its tag is wrong.
             StatusCode::RANGE_NOT_SATISFIABLE if kept > 0 => {
                 if full_length(&response) == Some(kept) {
                     return Ok(());
@@ -156,13 +157,13 @@ impl Partial {
     }
 }
 
-/// The first byte that a partial answer holds: `bytes 100-199/200`.
+/// Position of the first byte in a partial answer, such as 100 in `bytes 100-199/200`.
 fn range_start(response: &Response<Body>) -> Option<u64> {
     let range = response.headers().get("content-range")?.to_str().ok()?;
     range.strip_prefix("bytes ")?.split('-').next()?.parse().ok()
 }
 
-/// The file's length in the answer to a range beyond its end: `bytes */200`.
+/// Length of the file in the answer to a range beyond its end, such as 200 in `bytes */200`.
 fn full_length(response: &Response<Body>) -> Option<u64> {
     response.headers().get("content-range")?.to_str().ok()?.strip_prefix("bytes */")?.parse().ok()
 }

@@ -1,7 +1,8 @@
-//! ZINC-12k: the full set from the Hugging Face hub, cut down by the benchmark's index lists.
+//! ZINC-12k: the full set from the Hugging Face hub, reduced by the benchmark's index lists.
 //!
-//! Whatever the source, the result is compared with the known content of ZINC-12k: sizes, atoms, bonds and targets of all
-//! 12,000 graphs, bit by bit. So a changed upstream file is noticed, and a local copy in any format is as good as a download.
+//! The result of every source is compared with the known content of ZINC-12k, bit by bit: sizes,
+//! atoms, bonds and targets of all 12,000 graphs. A changed upstream file is therefore noticed. A
+//! local copy in any format is as good as a download.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,10 +19,11 @@ use crate::known::{self, content_hash};
 use crate::reader::read;
 use gt_graph::Schema;
 
-/// Where ZINC comes from.
+/// Addresses that ZINC-12k is downloaded from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZincSource {
-    /// Answers with the addresses of the full set's Parquet files: `{config: {split: [url, …]}}`.
+    /// Address of a JSON document that lists the full set's Parquet files:
+    /// `{config: {split: [url, …]}}`.
     pub listing: String,
     /// Folder with `train.index`, `val.index` and `test.index`.
     pub indices: String,
@@ -44,7 +46,8 @@ const SPLITS: [(&str, [&str; 3]); 3] = [
     ("test", ["test", "test", "test"]),
 ];
 
-/// Downloads ZINC-12k into `cache` and returns the path of the native file. Does nothing if it is there.
+/// Downloads ZINC-12k into `cache` and returns the path of the native file. An existing file is not
+/// downloaded again.
 ///
 /// ```no_run
 /// use graph_transformer_data::fetch::{ZincSource, fetch_zinc};
@@ -60,7 +63,7 @@ const SPLITS: [(&str, [&str; 3]); 3] = [
 /// ```
 ///
 /// # Errors
-/// If the source cannot be reached, or does not hold ZINC.
+/// If the source cannot be reached, or does not hold ZINC-12k.
 pub fn fetch_zinc(source: &ZincSource, cache: &Path, progress: &mut dyn FnMut(Progress<'_>)) -> Result<PathBuf> {
     let target = cache.join("zinc12k.parquet");
     if target.exists() {
@@ -105,7 +108,7 @@ pub fn fetch_zinc(source: &ZincSource, cache: &Path, progress: &mut dyn FnMut(Pr
     Ok(target)
 }
 
-/// Takes ZINC-12k from a local file of any format into `cache`.
+/// Copies ZINC-12k from a local file of any format into `cache`.
 ///
 /// ```no_run
 /// use graph_transformer_data::fetch::zinc_from_file;
@@ -135,7 +138,7 @@ fn check(dataset: &Dataset, origin: &Path) -> Result<()> {
     Err(DataError::file(origin, FileProblem::NotZinc { graphs, found, expected }))
 }
 
-/// Addresses per split, of the only (or the first) configuration.
+/// Addresses per split of the first configuration in the listing.
 fn parse_listing(path: &Path) -> Result<BTreeMap<String, Vec<String>>> {
     let text = fs::read_to_string(path).map_err(|e| DataError::io(path, e))?;
     let configs: BTreeMap<String, BTreeMap<String, Vec<String>>> =
@@ -143,7 +146,7 @@ fn parse_listing(path: &Path) -> Result<BTreeMap<String, Vec<String>>> {
     configs.into_values().next().ok_or_else(|| DataError::file(path, FileProblem::NotAListing("it is empty".into())))
 }
 
-/// Appends the graphs that an index list names, numbered through all parts.
+/// Appends the graphs of an index list. Positions count through all parts.
 fn choose(chosen: &mut GraphStore, parts: &[Dataset], index: &Path) -> Result<()> {
     let text = fs::read_to_string(index).map_err(|e| DataError::io(index, e))?;
     for word in text.split([',', '\n', ' ']).map(str::trim).filter(|word| !word.is_empty()) {
@@ -165,7 +168,7 @@ fn choose(chosen: &mut GraphStore, parts: &[Dataset], index: &Path) -> Result<()
     Ok(())
 }
 
-/// Appends a graph with its edges sorted by source, then target, as the benchmark's loaders have them.
+/// Appends a graph with its edges sorted by source, then by target, as in the benchmark's loaders.
 fn push_sorted(store: &mut GraphStore, graph: &GraphRef<'_>) -> Result<(), gt_graph::GraphError> {
     let mut order: Vec<usize> = (0..graph.num_edges()).collect();
     order.sort_by_key(|&edge| (graph.src()[edge], graph.dst()[edge]));

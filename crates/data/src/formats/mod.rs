@@ -1,4 +1,4 @@
-//! Which format a path means, and reading and writing by it.
+//! Formats of files: recognised by the path, and reading and writing in each of them.
 
 pub(crate) mod jsonl;
 pub(crate) mod parquet;
@@ -27,10 +27,10 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format that a path's name says.
+    /// The format of a path, by its extension and name.
     ///
     /// # Errors
-    /// If it says none.
+    /// If the name matches no known format.
     pub fn of(path: &Path) -> Result<Self> {
         match &*extension(path) {
             "parquet" | "csv" | "tsv" if TablePaths::is_nodes_table(path) => Ok(Format::Tables),
@@ -42,12 +42,12 @@ impl Format {
     }
 }
 
-/// How a path's name ends, in small letters.
+/// The extension of a path, in small letters.
 pub fn extension(path: &Path) -> String {
     path.extension().unwrap_or_default().to_string_lossy().to_lowercase()
 }
 
-/// The files that make up the data set which is read by this path, whether they exist or not.
+/// The files that make up the data set at this path, whether they exist or not.
 pub fn files_of(path: &Path) -> Vec<PathBuf> {
     match (Format::of(path), TablePaths::beside(path)) {
         (Ok(Format::Tables), Ok(tables)) => {
@@ -61,14 +61,14 @@ pub fn files_of(path: &Path) -> Vec<PathBuf> {
 /// The size of the chunks in which a file is read. The default suits a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkLimits {
-    /// Most graphs.
+    /// Most graphs of a chunk.
     pub graphs: usize,
-    /// Most nodes and edges, roughly. A single graph may have more.
+    /// Approximate maximum of nodes and edges in a chunk. A single graph may have more.
     pub content: usize,
 }
 
 impl ChunkLimits {
-    /// Chunks for a GPU, which sets up its work anew for each of them.
+    /// Chunk size for a GPU, which has setup costs for each chunk.
     pub const GPU: Self = Self { graphs: 1 << 15, content: 1 << 22 };
 }
 
@@ -78,7 +78,7 @@ impl Default for ChunkLimits {
     }
 }
 
-/// A file that is turned into raw graphs, chunk by chunk.
+/// Decodes a file into raw graphs, chunk by chunk.
 pub(crate) enum Decoder {
     Parquet(Box<parquet::Decoder>),
     JsonLines(Box<jsonl::Decoder>),
@@ -86,7 +86,7 @@ pub(crate) enum Decoder {
 }
 
 impl Decoder {
-    /// Opens a file, for what is expected or for everything in it.
+    /// Opens a file to read the expected columns, or all columns.
     pub(crate) fn open(path: &Path, expected: Option<&Expected<'_>>, limits: ChunkLimits) -> Result<Self> {
         Ok(match Format::of(path)? {
             Format::Parquet => Self::Parquet(Box::new(parquet::Decoder::open(path, expected, limits)?)),
@@ -98,7 +98,7 @@ impl Decoder {
         })
     }
 
-    /// Opens tables under any names.
+    /// Opens tables with given paths.
     pub(crate) fn tables(
         paths: &TablePaths,
         mapping: &TableMapping,
@@ -108,7 +108,7 @@ impl Decoder {
         Ok(Self::Tables(Box::new(tables::Decoder::open(paths, mapping, expected, limits)?)))
     }
 
-    /// The next graphs.
+    /// Returns the next graphs.
     pub(crate) fn next(&mut self) -> Result<Option<RawGraphs>> {
         match self {
             Self::Parquet(decoder) => decoder.next(),
@@ -117,7 +117,7 @@ impl Decoder {
         }
     }
 
-    /// The schema that the file states; known when the first graphs are.
+    /// The schema that the file states. It is known after the first call of `next`.
     pub(crate) fn schema(&self) -> Option<&Schema> {
         match self {
             Self::Parquet(decoder) => decoder.schema(),
@@ -126,7 +126,7 @@ impl Decoder {
         }
     }
 
-    /// Numbers of nodes and edges to come, as far as the file justifies them.
+    /// Expected numbers of nodes and edges, limited by what the size of the file justifies.
     pub(crate) fn room(&self) -> (usize, usize) {
         match self {
             Self::Parquet(decoder) => decoder.room(),
@@ -134,7 +134,7 @@ impl Decoder {
         }
     }
 
-    /// Columns carried along, of all graphs.
+    /// Carried columns of all graphs.
     pub(crate) fn extras(self) -> Result<Vec<Extra>> {
         match self {
             Self::Parquet(decoder) => decoder.extras(),
@@ -144,7 +144,7 @@ impl Decoder {
     }
 }
 
-/// Writes a data set, in the format that the path says. The file is complete or not there.
+/// Writes a data set in the format of the path. An incomplete file never appears under the path.
 ///
 /// Returns a message for each carried column that the format cannot hold and leaves out.
 ///

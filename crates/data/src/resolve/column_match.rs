@@ -1,30 +1,30 @@
-//! Where the columns of a schema lie among the columns of a file.
+//! Matches the columns of a schema to the columns of a file.
 
 use gt_graph::{FeatureSchema, Level};
 
 use crate::error::FileProblem;
 use crate::raw::{CellKind, Extent, NamedColumn, RawColumn, RawFeatures};
 
-/// The place of one feature: a raw column, and a position in its rows.
+/// Location of one feature: a raw column, and a position in its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub(super) column: usize,
     pub(super) at: usize,
 }
 
-/// The native columns, in their order.
+/// Indices of the native columns.
 const NUMBERS: usize = 0;
 const FLOATS: usize = 1;
 const WORDS: usize = 2;
 
-/// A way to spread the columns of a schema over raw columns.
+/// One way to distribute the columns of a schema over raw columns.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arrangement {
-    /// Raw columns that are read, with the number of values in their rows.
+    /// Raw columns to read, with the number of values in their rows.
     pub(super) lists: Vec<(usize, usize)>,
     pub(super) categorical: Vec<Place>,
     pub(super) continuous: Vec<Place>,
-    /// The raw column of indices.
+    /// The raw column with lists of indices.
     pub(super) words: Option<usize>,
 }
 
@@ -42,12 +42,12 @@ impl Arrangement {
         })
     }
 
-    /// All places, categorical ones first.
+    /// Locations of all features, categorical ones first.
     fn places(&self) -> impl Iterator<Item = Place> {
         self.categorical.iter().chain(&self.continuous).copied()
     }
 
-    /// The same lists, with the features that are found at positions among all places.
+    /// Selects features by their positions among all locations.
     fn pick(&self, [categorical, continuous]: &[Vec<usize>; 2]) -> Self {
         let places: Vec<Place> = self.places().collect();
         let pick = |positions: &[usize]| positions.iter().map(|&at| places[at]).collect();
@@ -55,23 +55,23 @@ impl Arrangement {
     }
 }
 
-/// Where the features of a schema are looked for.
+/// Locations of the features of a schema.
 pub(super) struct ColumnMatch {
-    /// Each graph takes the first arrangement that fits.
+    /// Candidate arrangements; each graph uses the first that fits.
     alternatives: Vec<Arrangement>,
     /// Whether columns that are not read are an error.
     pub(super) exhaustive: bool,
 }
 
 impl ColumnMatch {
-    /// The arrangement that fits a graph, or the one it should fit.
+    /// The arrangement that fits a graph. If none fits, the one that error messages refer to.
     pub(super) fn arrangement(&self, raw: &RawFeatures, graph: usize) -> &Arrangement {
         let (usual, RawFeatures::Native(raw)) = (&self.alternatives[0], raw) else { return &self.alternatives[0] };
         if self.alternatives.len() == 1 {
             return usual;
         }
         self.alternatives.iter().find(|arrangement| arrangement.fits(raw, graph)).unwrap_or_else(|| {
-            // Numbers in one list are compared with the list that holds all features.
+            // A single list of numbers is compared with the list that holds all features.
             let alone = |arrangement: &&Arrangement| !arrangement.uses(FLOATS);
             let categorical = usual.lists.first().map(|(_, width)| *width);
             let one_list = !raw[FLOATS].is_present(graph) && raw[NUMBERS].width(graph) != categorical;
@@ -79,12 +79,12 @@ impl ColumnMatch {
         })
     }
 
-    /// The only arrangement of columns that were found out.
+    /// The only arrangement of inferred columns.
     pub(super) fn found(&mut self) -> &mut Arrangement {
         &mut self.alternatives[0]
     }
 
-    /// Finds out the features of a graph that has rows.
+    /// Infers the features from a graph that has rows.
     pub(super) fn infer(level: Level, raw: &RawFeatures, graph: usize) -> Result<(FeatureSchema, Self), FileProblem> {
         let (schema, arrangement, exhaustive) = match raw {
             RawFeatures::Native(columns) => {
@@ -99,10 +99,11 @@ impl ColumnMatch {
         Ok((schema, Self { alternatives: vec![arrangement], exhaustive }))
     }
 
-    /// Finds the features of a schema. `stored` is how the file names its columns; `graph` has rows.
+    /// Finds the features of a schema. `stored` holds the column names that the file states;
+    /// `graph` has rows.
     ///
     /// # Errors
-    /// If the file as a whole lacks columns, or has others.
+    /// If the file as a whole lacks columns, or has additional columns.
     pub(super) fn expect(
         level: Level,
         schema: &FeatureSchema,
@@ -181,7 +182,8 @@ fn infer_named(columns: &[NamedColumn]) -> Result<(FeatureSchema, Arrangement), 
     Ok((schema, arrangement))
 }
 
-/// The ways in which the native layout may hold the columns of a schema; `own`: of the schema that the file states.
+/// The ways in which the native columns may hold the features of a schema. `own` is true for the
+/// schema that the file states.
 fn arrange(
     level: Level,
     schema: &FeatureSchema,
@@ -191,7 +193,7 @@ fn arrange(
 ) -> Vec<Arrangement> {
     let (a, b) = (schema.categorical.len(), schema.continuous.len());
     let words = schema.multi_hot.is_some().then_some(WORDS);
-    // A list `first` of some width, and the rest of the positions in the list of continuous numbers.
+    // List `first` holds `width` features, and the list of continuous numbers holds the others.
     let spread = |positions: &[usize], first: usize, width: usize| -> Arrangement {
         let place = |&at: &usize| match at.checked_sub(width) {
             None => Place { column: first, at },
@@ -207,14 +209,14 @@ fn arrange(
     let mut alternatives = Vec::new();
     if a > 0 && b > 0 {
         alternatives.push(spread(&in_order, NUMBERS, a));
-        // Only names that are positions say which number in a list of both kinds is which.
+        // Positions in a list of both kinds are known only if the names are positions.
         if let Some(named) = named {
             let width = columns[NUMBERS].width(graph).unwrap_or(0);
             alternatives.push(spread(&named, NUMBERS, a + b));
             alternatives.push(spread(&named, NUMBERS, width.min(a + b)));
         }
     } else {
-        // Columns of one kind lie in the order of the file's own schema, whatever they are called.
+        // Columns of one kind have the order of the file's own schema, whatever their names are.
         let order = named.filter(|_| !own).unwrap_or(in_order);
         alternatives.push(spread(&order, NUMBERS, a + b));
         if b > 0 {
@@ -224,7 +226,8 @@ fn arrange(
     alternatives
 }
 
-/// Positions that default names state: of categorical columns, then of continuous ones.
+/// Positions that default names state: those of categorical columns, then those of continuous
+/// columns.
 fn positions(schema: &FeatureSchema, prefix: &str) -> Option<Vec<usize>> {
     let columns = schema.categorical.len() + schema.continuous.len();
     let names = schema.categorical.iter().map(|vocabulary| &vocabulary.name).chain(&schema.continuous);
@@ -235,13 +238,14 @@ fn positions(schema: &FeatureSchema, prefix: &str) -> Option<Vec<usize>> {
     names.map(position).collect()
 }
 
-/// Each feature where it is.
+/// Each feature at its own position.
 fn identity(schema: &FeatureSchema) -> [Vec<usize>; 2] {
     let (a, b) = (schema.categorical.len(), schema.continuous.len());
     [(0..a).collect(), (a..a + b).collect()]
 }
 
-/// Where each feature of a schema is among those that the file states: by name where the names are the same, else by position.
+/// Position of each feature of a schema among the features that the file states. Equal names match
+/// by name, otherwise features match by position.
 fn correspond(level: Level, schema: &FeatureSchema, stored: &FeatureSchema) -> Result<[Vec<usize>; 2], FileProblem> {
     let (found, expected) = (stored.layout(), schema.layout());
     let other = || FileProblem::OtherFeatures { level, found: found.clone(), expected: expected.clone() };
@@ -265,7 +269,8 @@ fn correspond(level: Level, schema: &FeatureSchema, stored: &FeatureSchema) -> R
     }
 }
 
-/// Drops arrangements of columns that the file as a whole lacks, and checks that it has no others.
+/// Drops arrangements with columns that the file lacks, and checks that the file has no other
+/// columns.
 fn check_extent(
     alternatives: &mut Vec<Arrangement>,
     columns: &[RawColumn; 3],
@@ -292,7 +297,7 @@ fn missing(column: &str, names: &[String]) -> FileProblem {
     FileProblem::MissingColumn { column: column.into(), found: names.to_vec(), hint: "" }
 }
 
-/// The columns of a table that bear a schema's names; others are not read.
+/// Finds the columns of a schema in a table by name. Other columns are not read.
 fn find_named(schema: &FeatureSchema, columns: &[NamedColumn]) -> Result<Arrangement, FileProblem> {
     let names = || columns.iter().map(|column| column.values.name.clone()).collect::<Vec<_>>();
     let find = |name: &str| {

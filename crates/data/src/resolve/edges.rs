@@ -7,11 +7,11 @@ use crate::error::FileProblem;
 use crate::raw::{Extent, RawFeatures, RawGraphs};
 use crate::reason::{Number, Problem, Reason};
 
-/// A number of nodes that nothing backs (a graph without features of its nodes) may exceed the ends of the edges by this many:
-/// a number alone must not be able to claim memory.
+/// Limit for a number of nodes that no node features support: it may exceed the largest end of an
+/// edge by this many. Otherwise a number in a small file could allocate any amount of memory.
 const UNBACKED_NODES: usize = 1 << 20;
 
-/// The edge list of one graph, in buffers that are used again.
+/// The edge list of one graph, in reusable buffers.
 #[derive(Default)]
 pub(super) struct Edges {
     pub(super) nodes: usize,
@@ -26,7 +26,7 @@ impl Edges {
         self.dst.clear();
     }
 
-    /// A file must have edges, and numbers of nodes or features to count them by.
+    /// Checks that a file has edges.
     pub(super) fn check_columns(raw: &RawGraphs) -> Result<(), FileProblem> {
         if raw.edge_index.extent == Extent::Nowhere {
             let hint = "; for tables of nodes and edges use --nodes and --edges";
@@ -35,12 +35,12 @@ impl Edges {
         Ok(())
     }
 
-    /// Number of edges of a graph that may be anything.
+    /// Number of edges in a graph that has not been checked.
     pub(super) fn count(raw: &RawGraphs, graph: usize) -> usize {
         raw.edge_index.width(graph).unwrap_or(0)
     }
 
-    /// Number of nodes: stated, or else the number of feature rows.
+    /// Number of nodes: the stated number, otherwise the number of feature rows.
     pub(super) fn count_nodes(raw: &RawGraphs, graph: usize) -> Result<usize, Reason> {
         let stated = &raw.num_nodes;
         let wrong = |problem| Reason::column(c::NUM_NODES, problem);
@@ -57,7 +57,7 @@ impl Edges {
         count.ok_or_else(|| wrong(Problem::NotANodeCount(Number(value))))
     }
 
-    /// Reads a graph.
+    /// Reads and checks the edges of a graph.
     pub(super) fn read(&mut self, raw: &RawGraphs, graph: usize) -> Result<(), Reason> {
         let nodes = Self::count_nodes(raw, graph)?;
         let column = &raw.edge_index;
@@ -65,7 +65,7 @@ impl Edges {
             return Err(Reason::column(c::EDGE_INDEX, Problem::Missing));
         }
         let lists = column.rows(graph);
-        // A graph without edges may come as no list at all.
+        // A graph without edges may have an empty edge list.
         if !lists.is_empty() {
             if lists.len() != 2 || column.depth(graph) != 2 {
                 return Err(Reason::column(c::EDGE_INDEX, Problem::NotTwoLists { found: lists.len() }));

@@ -1,6 +1,7 @@
-//! Encodings that a file stores.
+//! Positional encodings that a file stores.
 //!
-//! A file has an encoding if a graph among the first ones has it. From then on each graph with nodes needs it.
+//! A file has an encoding if a graph of the first chunk has it. Each graph with nodes then needs
+//! the encoding.
 
 use gt_graph::Level;
 use gt_graph::encoding::{Coordinates, EncodingKind, Encodings};
@@ -9,29 +10,29 @@ use super::Wanted;
 use crate::raw::{RawColumn, RawGraphs};
 use crate::reason::{Problem, Reason};
 
-/// Encodings of the graphs that were kept.
+/// Encodings of the accepted graphs.
 pub(super) struct EncodingRows([Rows; 3]);
 
 /// The order of encodings in raw graphs.
 const KINDS: [EncodingKind; 3] = [EncodingKind::Laplacian, EncodingKind::RandomWalk, EncodingKind::WeisfeilerLehman];
 
-/// One encoding.
+/// Rows of one encoding.
 #[derive(Default)]
 struct Rows {
     read: bool,
-    /// Whether the file has it.
+    /// Whether the file has the encoding.
     stored: bool,
     roles: bool,
-    /// Values per node: those that the model reads, or those of the first graph with nodes.
+    /// Values per node: the model's width, otherwise the width of the first graph with nodes.
     width: Option<usize>,
-    /// Whether the width is the model's, or a graph with this width was kept.
+    /// Whether the width is the model's, or a graph with this width has been accepted.
     settled: bool,
     coordinates: Vec<f32>,
     indices: Vec<u32>,
 }
 
 impl EncodingRows {
-    /// Reads the encodings that are wanted. An expected encoding has the width that the model reads.
+    /// Prepares the wanted encodings. An expected encoding has the width that the model reads.
     pub(super) fn new(wanted: Wanted) -> Self {
         let width = wanted.encoding.flatten().map(|only| only.width);
         Self(KINDS.map(|kind| {
@@ -41,7 +42,7 @@ impl EncodingRows {
         }))
     }
 
-    /// Finds out from the first graphs which encodings the file has.
+    /// Determines from the first graphs which encodings the file has.
     pub(super) fn begin(&mut self, raw: &RawGraphs) {
         for (rows, column) in self.0.iter_mut().zip(&raw.encodings) {
             let mut graphs = (0..raw.count).filter(|graph| !raw.broken.contains_key(graph));
@@ -66,7 +67,7 @@ impl EncodingRows {
         self.0.iter_mut().for_each(|rows| rows.settled = rows.width.is_some());
     }
 
-    /// Forgets the rows of the last graph; `nodes` were kept.
+    /// Removes the rows of the last graph. `nodes` is the number of nodes that remain.
     pub(super) fn forget(&mut self, nodes: usize) {
         for rows in &mut self.0 {
             rows.coordinates.truncate(nodes * rows.width.unwrap_or(0));
@@ -75,7 +76,7 @@ impl EncodingRows {
         }
     }
 
-    /// The rows since the last call.
+    /// Returns the rows that were kept since the last call.
     pub(super) fn take(&mut self) -> Encodings {
         let [laplacian, random_walk, roles] = &mut self.0;
         let coordinates = |rows: &mut Rows| {

@@ -1,4 +1,4 @@
-//! Features on nodes, or on edges.
+//! Features of nodes or edges.
 
 use std::ops::Range;
 use std::slice::from_ref;
@@ -10,30 +10,31 @@ use crate::error::FileProblem;
 use crate::raw::{RawColumn, RawFeatures, Values};
 use crate::reason::{Problem, Reason};
 
-/// Judges the features of one level.
+/// Checks the features of one level.
 pub(super) struct Features {
     level: Level,
-    /// The columns, expected or found out.
+    /// The columns, expected or inferred.
     schema: FeatureSchema,
-    /// Whether they are found out.
+    /// Whether the columns are inferred.
     inferred: bool,
-    /// How the file names its columns, if it does.
+    /// Column names that the file states.
     stored: Option<FeatureSchema>,
-    /// Where the columns are; known from the first graph with rows on.
+    /// Locations of the columns, known after the first graph with rows.
     columns: Option<ColumnMatch>,
     rows: Rows,
-    /// Integers that are no categories, in columns where no real number has been met yet: the column, the graph and the reason.
+    /// Integers that are not categories, in columns without a real number so far: the column, the
+    /// graph and the reason.
     undecided: Vec<(Place, usize, Reason)>,
 }
 
-/// Features of one graph, in buffers that are used again.
+/// Features of one graph, in reusable buffers.
 #[derive(Default)]
 struct Rows {
     categorical: Vec<u32>,
     continuous: Vec<f32>,
     offsets: Vec<usize>,
     indices: Vec<u32>,
-    /// Each list of numbers that is read, with the number of values in its rows and where they lie.
+    /// Each list of numbers to read, with the number of values in its rows and their range.
     blocks: Vec<(usize, usize, Range<usize>)>,
 }
 
@@ -50,14 +51,14 @@ impl Features {
         }
     }
 
-    /// Expects the columns of a schema; `stored` is how the file names its columns.
+    /// Sets the expected columns. `stored` holds the column names that the file states.
     pub(super) fn expect(&mut self, schema: &FeatureSchema, stored: Option<&FeatureSchema>) {
         self.schema = schema.clone();
         self.stored = stored.cloned();
         self.inferred = false;
     }
 
-    /// Whether the columns were found out.
+    /// Whether the columns were inferred.
     pub(super) fn is_inferred(&self) -> bool {
         self.inferred
     }
@@ -66,13 +67,15 @@ impl Features {
         self.schema
     }
 
-    /// The first number that is no category, in a column that turned out to hold no real number.
+    /// The first number that is not a category, in a column that has no real number in the whole
+    /// file.
     pub(super) fn undecided(&self) -> Option<(usize, Reason)> {
         let first = self.undecided.iter().min_by_key(|(_, graph, _)| *graph);
         first.map(|(_, graph, reason)| (*graph, reason.clone()))
     }
 
-    /// Finds the columns once a graph with rows has come; whether that was now. Then looks for columns that have become real.
+    /// Finds the columns at the first graph with rows, and returns whether this call found them.
+    /// Columns with a real number in this chunk become continuous.
     pub(super) fn begin(
         &mut self,
         raw: &RawFeatures,
@@ -110,7 +113,7 @@ impl Features {
         Ok(found)
     }
 
-    /// Reads the features of a graph; `number` is its position in the file.
+    /// Reads and checks the features of a graph; `number` is its position in the file.
     pub(super) fn judge(
         &mut self,
         raw: &RawFeatures,
@@ -129,7 +132,7 @@ impl Features {
             let (true, Some(columns)) = (matches!(column.values, Values::Written { .. }), columns) else {
                 return Err(reason);
             };
-            // A real number may still come, and the column is continuous then.
+            // A later real number would make the column continuous, so the error is postponed.
             let at = columns.found().categorical.iter().position(|known| *known == place).expect("it was just read");
             turn(columns, &mut self.schema, at, self.level, store);
             self.undecided.push((place, number, reason));
@@ -184,7 +187,7 @@ impl Features {
         Ok(())
     }
 
-    /// The rows read last.
+    /// The rows that the last call read.
     pub(super) fn rows(&self, multi_hot: bool) -> FeatureRows<'_> {
         let Rows { categorical, continuous, offsets, indices, .. } = &self.rows;
         FeatureRows { categorical, continuous, multi_hot: multi_hot.then_some(Ragged { offsets, indices }) }
@@ -193,7 +196,7 @@ impl Features {
 
 /// Why the features of a graph cannot be read.
 enum Wrong {
-    /// A number that may turn out to belong to a continuous column.
+    /// A number that is valid if its column turns out to be continuous.
     Category(Place, Reason),
     Certain(Reason),
 }
@@ -204,7 +207,7 @@ impl From<Reason> for Wrong {
     }
 }
 
-/// Makes a categorical column continuous, in its place among the others.
+/// Turns a categorical column into a continuous one, at its position among the others.
 fn turn(columns: &mut ColumnMatch, schema: &mut FeatureSchema, column: usize, level: Level, store: &mut GraphStore) {
     let Arrangement { categorical, continuous, .. } = columns.found();
     let place = categorical.remove(column);
@@ -214,7 +217,7 @@ fn turn(columns: &mut ColumnMatch, schema: &mut FeatureSchema, column: usize, le
     store.make_continuous(level, column, at);
 }
 
-/// Where no graph has rows, features have none either.
+/// Checks that a graph has no feature rows if no graph of the file has any.
 fn check_no_rows(raw: &RawFeatures, graph: usize) -> Result<(), Reason> {
     let RawFeatures::Native(columns) = raw else { return Ok(()) };
     match columns.iter().find(|column| !column.rows(graph).is_empty()) {
@@ -226,10 +229,11 @@ fn check_no_rows(raw: &RawFeatures, graph: usize) -> Result<(), Reason> {
     }
 }
 
-/// The first value beyond its vocabulary: its position and itself. A size of 0 holds any value.
+/// Position and value of the first category beyond its vocabulary. A vocabulary of size 0 holds any
+/// value.
 fn first_beyond(values: &[u32], columns: &[Vocabulary]) -> Option<(usize, usize)> {
     let limit = |column: &Vocabulary| if column.size == 0 { usize::MAX } else { column.size };
-    // Almost always every value is below the smallest size, and a maximum is found faster than a position.
+    // Almost always every value is below the smallest size, and a maximum is faster than a search.
     let (smallest, most) = (columns.iter().map(limit).min()?, values.iter().copied().max()?);
     if (most as usize) < smallest {
         return None;
@@ -239,7 +243,8 @@ fn first_beyond(values: &[u32], columns: &[Vocabulary]) -> Option<(usize, usize)
     found.map(|at| (at, values[at] as usize))
 }
 
-/// Collects values of some places, row by row. An error names the row, the place and the problem.
+/// Collects the values of several locations, row by row. An error names the row, the location and
+/// the problem.
 fn gather<T>(
     raw: &RawFeatures,
     blocks: &[(usize, usize, Range<usize>)],
@@ -249,7 +254,7 @@ fn gather<T>(
 ) -> Result<(), (usize, usize, Problem)> {
     let block = |place: &Place| blocks.iter().find(|(column, ..)| *column == place.column);
     let Some((column, width, range)) = places.first().and_then(block) else { return Ok(()) };
-    // Usually one column holds them all, in order.
+    // Usually one column holds all features in order.
     let whole =
         places.len() == *width && places.iter().enumerate().all(|(at, place)| *place == Place { column: *column, at });
     if whole {
@@ -300,7 +305,7 @@ impl Rows {
         }
         for (row, list) in lists.enumerate() {
             let (range, before) = (column.rows.range(list), self.indices.len());
-            // A table has empty cells for empty lists.
+            // Tables have empty cells for empty lists.
             let empty = column.depth(graph) < 2 && column.has_null(range.clone());
             if !empty {
                 column

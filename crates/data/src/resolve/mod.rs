@@ -1,7 +1,9 @@
-//! The only code that judges what a file holds: names, kinds, widths, ranges, row counts, vocabularies, nulls and NaN.
+//! Checks the contents of files: names, kinds, widths, ranges, row counts, vocabularies, nulls and
+//! NaN. No other module does.
 //!
-//! Columns are judged against a schema (the model's, or the one that the file states), or the schema is found out from the
-//! columns. Each graph is usable, or there is a [`Reason`] why not; whether a reason ends the reading is the caller's decision.
+//! Columns are checked against a schema: the model's, or the one that the file states. Without
+//! either, the schema is inferred from the columns. Each graph is usable, or has a [`Reason`] why
+//! it is not. The caller decides whether a reason stops the reading.
 
 mod column_match;
 mod edges;
@@ -26,43 +28,43 @@ use crate::error::FileProblem;
 use crate::raw::RawGraphs;
 use crate::reason::Reason;
 
-/// What graphs are read for.
+/// Columns, encoding and labels that a reader expects.
 #[derive(Clone, Debug)]
 pub struct Expected<'a> {
     /// Columns of the model. A vocabulary of size 0 takes any value.
     pub schema: Cow<'a, Schema>,
-    /// The encoding that the model reads, which a file may store.
+    /// The encoding that the model reads. The file may store it.
     pub encoding: Option<ExpectedEncoding>,
-    /// Whether targets and split matter.
+    /// Whether targets and split are read.
     pub labels: Labels,
 }
 
 /// The encoding that a model reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpectedEncoding {
-    /// Which one.
+    /// Kind of the encoding.
     pub kind: EncodingKind,
-    /// Values per node: eigenvectors or steps. Roles have one value.
+    /// Values per node: number of eigenvectors or steps. Roles have one value.
     pub width: usize,
 }
 
 /// Whether targets and split are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Labels {
-    /// The split is read and checked, and so are targets where the schema has some.
+    /// The split is read and checked. Targets are read and checked if the schema has any.
     Read,
     /// Targets and split are neither read nor checked.
     Ignore,
 }
 
-/// Which columns of a file are read.
+/// Columns of a file to read.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted {
     pub(crate) targets: bool,
     pub(crate) split: bool,
-    /// Columns that are carried along.
+    /// Whether carried columns are read.
     pub(crate) extras: bool,
-    /// The only encoding; all, if nothing is expected.
+    /// The expected encoding. The outer `None` means that all encodings are read.
     encoding: Option<Option<ExpectedEncoding>>,
 }
 
@@ -82,7 +84,7 @@ impl Wanted {
         self.encoding.is_none_or(|only| only.is_some_and(|only| only.kind == kind))
     }
 
-    /// Whether a column or key of the native format is read, or would be carried along.
+    /// Whether a column or key of the native format is read or carried.
     pub(crate) fn has_column(self, name: &str) -> bool {
         match name {
             c::Y => self.targets,
@@ -98,19 +100,19 @@ impl Wanted {
 /// A graph that cannot be used.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rejected {
-    /// Why.
+    /// Why the graph cannot be used.
     pub reason: Reason,
-    /// Number of nodes; 0 where it is not known.
+    /// Number of nodes; 0 if it is not known.
     pub nodes: usize,
-    /// Source and target of each edge; empty where they are not known.
+    /// Source and target of each edge; empty if they are not known.
     pub edges: Vec<(u32, u32)>,
 }
 
-/// Graphs that have been judged, and what is known of their columns.
+/// Graphs that have been checked, and the state of their columns.
 pub(crate) struct Resolver {
-    /// The schema that the graphs should have: the model's.
+    /// The schema of the model, which the graphs must have.
     model: Option<Schema>,
-    /// Numbers of nodes and edges to come, as far as the file justifies them.
+    /// Expected numbers of nodes and edges, limited by what the size of the file justifies.
     room: (usize, usize),
     store: GraphStore,
     edges: Edges,
@@ -118,22 +120,22 @@ pub(crate) struct Resolver {
     targets: Targets,
     splits: SplitRows,
     encodings: EncodingRows,
-    /// Graphs judged so far.
+    /// Number of graphs checked so far.
     judged: usize,
     begun: bool,
 }
 
-/// What a whole file holds.
+/// Contents of a whole file.
 pub(crate) struct Resolved {
     pub(crate) schema: Schema,
-    /// Whether the schema was found out from the columns.
+    /// Whether the schema was inferred from the columns.
     pub(crate) inferred: bool,
     pub(crate) graphs: GraphStore,
     pub(crate) split: Option<Splits>,
 }
 
 impl Resolver {
-    /// Judges columns against what is expected, or finds the schema out.
+    /// Creates a resolver that checks columns against `expected`, or infers the schema.
     pub(crate) fn new(expected: Option<&Expected<'_>>, room: (usize, usize)) -> Self {
         let wanted = Wanted::new(expected);
         Self {
@@ -150,10 +152,11 @@ impl Resolver {
         }
     }
 
-    /// Judges what some graphs have in common. `stored` is the schema that the file states.
+    /// Checks the common properties of consecutive graphs. `stored` is the schema that the file
+    /// states.
     ///
     /// # Errors
-    /// If the columns of the file as a whole cannot be those of the schema, with the level of the columns.
+    /// If the columns of the file as a whole do not fit the schema; names the level of the columns.
     pub(crate) fn begin(&mut self, raw: &RawGraphs, stored: Option<&Schema>) -> Result<(), (Level, FileProblem)> {
         let whole = |problem| (Level::Graph, problem);
         if !self.begun {
@@ -187,7 +190,8 @@ impl Resolver {
         Ok(())
     }
 
-    /// Judges a graph and keeps it; its position among the graphs kept, or why it cannot be used.
+    /// Checks a graph and stores it. Returns its position among the stored graphs, or why it cannot
+    /// be used.
     pub(crate) fn push(&mut self, raw: &RawGraphs, graph: usize) -> Result<usize, Rejected> {
         self.judged += 1;
         self.edges.clear();
@@ -206,7 +210,7 @@ impl Resolver {
     fn judge(&mut self, raw: &RawGraphs, graph: usize) -> Result<(), Reason> {
         let (number, store) = (self.judged - 1, &mut self.store);
         if let Some(reason) = raw.broken.get(&graph) {
-            // Tables know the size of a graph whose edges lead nowhere.
+            // Tables know the number of nodes even if the ends of edges do not exist.
             self.edges.nodes = Edges::count_nodes(raw, graph).unwrap_or(0);
             return Err(reason.clone());
         }
@@ -230,7 +234,7 @@ impl Resolver {
         Ok(store.push(parts)?)
     }
 
-    /// The graphs since the last call, with the encodings that the file has.
+    /// Returns the graphs since the last call, with the encodings that the file has.
     pub(crate) fn take(&mut self) -> Result<GraphStore, FileProblem> {
         let empty = GraphStore::new(self.store.layout().clone());
         let mut graphs = std::mem::replace(&mut self.store, empty);
@@ -238,10 +242,10 @@ impl Resolver {
         Ok(graphs)
     }
 
-    /// Everything that was read.
+    /// Returns everything that was read.
     ///
     /// # Errors
-    /// The graph that does not fit what all graphs together say.
+    /// If a graph contradicts what all graphs together show. The error names the graph.
     pub(crate) fn finish(mut self) -> Result<Result<Resolved, (usize, Reason)>, FileProblem> {
         let mut graphs = self.take()?;
         let undecided = self.features.iter().filter_map(Features::undecided).min_by_key(|(graph, _)| *graph);

@@ -1,4 +1,4 @@
-//! Which part each graph, node or edge belongs to.
+//! Splits of graphs, nodes or edges.
 
 use gt_graph::Level;
 
@@ -8,7 +8,7 @@ use crate::reason::{Problem, Reason};
 
 const LEVELS: [Level; 3] = [Level::Graph, Level::Node, Level::Edge];
 
-/// The split, on the level that the first graph names.
+/// The split, at the level that the first graph states.
 pub(super) struct SplitRows {
     read: bool,
     splits: Option<Splits>,
@@ -19,7 +19,8 @@ impl SplitRows {
         Self { read, splits: None }
     }
 
-    /// Reads the parts of a graph; `rows` are its sizes by level, `number` its position in the file.
+    /// Reads the parts of a graph. `rows` holds its sizes by level, `number` is its position in the
+    /// file.
     pub(super) fn judge(
         &mut self,
         raw: &[RawTexts; 3],

@@ -1,7 +1,8 @@
 //! Targets: numbers or classes of graphs, nodes or edges.
 //!
-//! A file may state the level of its targets. If it does not, the shapes of all graphs decide together: one row per node in
-//! every graph is a node target, and so on. Such targets are collected first and set at the end.
+//! A file may state the level of its targets. Otherwise the shapes of all graphs decide: for
+//! example, one row per node in every graph makes node targets. Such targets are collected first
+//! and assigned to the graphs at the end.
 
 use gt_graph::{GraphStore, Level, MISSING_CLASS, TargetColumn, TargetKind, TargetLayout, TargetRows, TargetSchema};
 
@@ -10,20 +11,20 @@ use crate::error::FileProblem;
 use crate::raw::{CellKind, NamedColumn, RawColumn, RawTargets};
 use crate::reason::{Number, Problem, Reason};
 
-/// Judges targets.
+/// Checks targets.
 pub(super) struct Targets {
     read: bool,
-    /// The targets, where a schema or the table of their level states them.
+    /// The targets that a schema or the table of their level states.
     declared: Option<TargetSchema>,
-    /// Where each target is among those of the file.
+    /// Position of each target among the targets of the file.
     order: Vec<usize>,
-    /// Values of one graph, NaN where missing.
+    /// Values of one graph; missing values are NaN.
     values: Vec<f64>,
     labels: Labelled,
     collected: Collected,
 }
 
-/// Values of some rows, of the kind of the targets.
+/// Values of several rows, of the kind of the targets.
 #[derive(Default)]
 struct Labelled {
     floats: Vec<f32>,
@@ -39,20 +40,21 @@ impl Labelled {
     }
 }
 
-/// The form of a graph's targets.
+/// The shape of a graph's targets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Shape {
     rows: usize,
     values: usize,
 }
 
-/// Targets of all graphs, as long as it is not known what they belong to.
+/// Targets of all graphs while their level is unknown.
 #[derive(Default)]
 struct Collected {
-    /// For each graph the form, or `None` where targets are missing as a whole, and numbers of nodes and edges.
+    /// Shape of each graph's targets, or `None` if the graph has none, with its numbers of nodes
+    /// and edges.
     shapes: Vec<Option<Shape>>,
     values: Vec<f64>,
-    /// Whether rows are lists themselves.
+    /// Whether the rows are lists.
     nested: bool,
     /// Whether any value was written as a real number.
     real: bool,
@@ -70,7 +72,7 @@ impl Targets {
         }
     }
 
-    /// Expects the targets of a schema; `stored` is how the file names its targets.
+    /// Sets the expected targets. `stored` holds the target names that the file states.
     pub(super) fn begin(
         &mut self,
         raw: &RawTargets,
@@ -96,7 +98,7 @@ impl Targets {
             }
             _ => Vec::new(),
         };
-        // By name where the names are the same, else by position.
+        // Equal names match by name, otherwise targets match by position.
         let place = |column: &TargetColumn| found.iter().position(|name| *name == column.name);
         let by_name: Option<Vec<usize>> = declared.columns.iter().map(place).collect();
         self.order = by_name.unwrap_or_else(|| (0..declared.columns.len()).collect());
@@ -108,7 +110,7 @@ impl Targets {
         self.declared.as_ref().map(TargetSchema::layout)
     }
 
-    /// Reads the targets of a graph; `rows` are its sizes by level.
+    /// Reads and checks the targets of a graph. `rows` holds its sizes by level.
     pub(super) fn judge(&mut self, raw: &RawTargets, graph: usize, rows: [usize; 3]) -> Result<(), Reason> {
         if !self.read {
             return Ok(());
@@ -133,7 +135,7 @@ impl Targets {
         }
     }
 
-    /// Collects the values of a graph; NaN where one is missing.
+    /// Collects the values of a graph; missing values are NaN.
     fn gather(&mut self, raw: &RawTargets, graph: usize) -> Result<Option<Shape>, Reason> {
         self.values.clear();
         let values = &mut self.values;
@@ -148,7 +150,7 @@ impl Targets {
                     return Ok(None);
                 }
                 let (rows, width) = (column.rows(graph), column.width(graph).unwrap_or(0));
-                // The rows' level is not known yet.
+                // The level of the rows is not known yet.
                 let range = column.block(Level::Graph, graph, rows.len(), width)?;
                 for at in range {
                     values.push(number(column, Level::Graph, 0, at)?);
@@ -168,12 +170,12 @@ impl Targets {
         Ok(Some(Shape { rows, values: values.len() }))
     }
 
-    /// The targets read last, if they are kept with their graph.
+    /// The targets of the last call, if they are stored together with their graph.
     pub(super) fn rows(&self) -> Option<TargetRows<'_>> {
         self.declared.as_ref().map(|declared| self.labels.rows(declared.kind))
     }
 
-    /// Decides what collected targets belong to and gives them to the graphs.
+    /// Decides the level of the collected targets and assigns them to the graphs.
     pub(super) fn finish(self, store: &mut GraphStore) -> Result<Option<TargetSchema>, (usize, Reason)> {
         if self.declared.is_some() || !self.read {
             return Ok(self.declared);
@@ -200,7 +202,7 @@ impl Targets {
     }
 }
 
-/// The targets of a table: one real number among them, and all are numbers.
+/// Infers the targets of a table. A real number in any column makes all targets numbers.
 fn infer_named(level: Level, columns: &[NamedColumn]) -> TargetSchema {
     let real = columns.iter().any(|column| column.kind == CellKind::Real);
     let kind = if real { TargetKind::Float } else { TargetKind::Class };
@@ -208,7 +210,7 @@ fn infer_named(level: Level, columns: &[NamedColumn]) -> TargetSchema {
     TargetSchema { level, kind, columns: columns.iter().map(column).collect() }
 }
 
-/// Appends the labels of a graph of some rows; all are missing where there are no values.
+/// Appends the labels of a graph. Without values, all labels are missing.
 fn append(
     schema: &TargetSchema,
     order: &[usize],
@@ -242,13 +244,13 @@ fn append(
     Ok(())
 }
 
-/// A number; NaN is a missing label, infinity an error.
+/// Converts to a finite number. NaN is a missing label; infinity is an error.
 fn finite(value: f64) -> Result<f32, Problem> {
     let single = value as f32;
     if single.is_infinite() { Err(Problem::NotFinite(Number(value))) } else { Ok(single) }
 }
 
-/// A class of `classes` (any, where there are 0); NaN and -1 are missing labels.
+/// Converts to a class below `classes`; 0 means any class. NaN and -1 are missing labels.
 fn class(value: f64, classes: usize) -> Result<u32, Problem> {
     if value.is_nan() || value == -1.0 {
         Ok(MISSING_CLASS)
@@ -277,7 +279,7 @@ impl Collected {
         } else if !self.nested && shapes().all(|(_, shape)| shape.values == first_shape.values) {
             Level::Graph
         } else {
-            // Name a graph that contradicts the first one.
+            // The error names a graph that contradicts the first one.
             let other = shapes().find(|(_, shape)| shape.rows != first_shape.rows);
             let (graph, Shape { rows, .. }) = other.unwrap_or((first, first_shape));
             let (nodes, edges) = (store.node_range(graph).len(), store.edge_range(graph).len());

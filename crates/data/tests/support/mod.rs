@@ -26,7 +26,7 @@ impl Draw {
         (self.next() % bound as u64) as usize
     }
 
-    /// Any finite `f32`, subnormal and negative zero included.
+    /// Any finite `f32`, including subnormal numbers and negative zero.
     pub fn real(&mut self) -> f32 {
         loop {
             let value = f32::from_bits(self.next() as u32);
@@ -37,7 +37,7 @@ impl Draw {
     }
 }
 
-/// Writes columns to a Parquet file as other programs do: without a schema of this program.
+/// Writes columns to a Parquet file as other programs do, without a stored schema.
 pub fn write_columns(path: &Path, columns: Vec<(&str, ArrayRef)>) {
     let batch = RecordBatch::try_from_iter(columns).unwrap();
     let out = std::fs::File::create(path).unwrap();
@@ -46,7 +46,7 @@ pub fn write_columns(path: &Path, columns: Vec<(&str, ArrayRef)>) {
     writer.close().unwrap();
 }
 
-/// What a made-up data set carries.
+/// The columns of a generated data set.
 #[derive(Clone, Debug)]
 pub struct Shape {
     pub graphs: usize,
@@ -58,7 +58,7 @@ pub struct Shape {
     pub encodings: bool,
 }
 
-/// A data set of that shape; graphs without nodes or edges included.
+/// Generates a data set with the given columns, including graphs without nodes or edges.
 pub fn make(shape: &Shape, seed: u64) -> Dataset {
     let mut draw = Draw(seed);
     let features = |(a, b, hot): (usize, usize, bool), what: &str| FeatureSchema {
@@ -104,7 +104,7 @@ pub fn make(shape: &Shape, seed: u64) -> Dataset {
             .unwrap();
     }
     let nodes = store.num_nodes();
-    // Without a single node there is no row to tell an encoding's width.
+    // Without nodes there is no row that shows the width of an encoding.
     if shape.encodings && nodes > 0 {
         store
             .set_encodings(Encodings {

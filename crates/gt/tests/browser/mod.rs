@@ -1,4 +1,4 @@
-//! A real browser: headless Chromium, led by chromedriver over the WebDriver protocol.
+//! A real browser: headless Chromium, controlled by chromedriver over the WebDriver protocol.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -6,21 +6,21 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-/// A browser with one tab; it ends with its last user.
+/// A browser with one tab; the process ends with its last user.
 pub struct Browser {
     driver: Child,
     agent: ureq::Agent,
     session: String,
 }
 
-/// A program on the path.
+/// Finds a program on the search path.
 fn program(names: &[&str]) -> Option<PathBuf> {
     let folders: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH")?).collect();
     names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name))).find(|path| path.is_file())
 }
 
 impl Browser {
-    /// Starts one, if one is installed.
+    /// Starts a browser, if one is installed.
     pub fn start() -> Option<Self> {
         let driver = program(&["chromedriver"])?;
         let chromium = program(&["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"])?;
@@ -75,18 +75,18 @@ impl Browser {
         self.post("/url", &json!({ "url": format!("file://{}", file.display()) }));
     }
 
-    /// What a script returns.
+    /// Runs a script and returns its result.
     pub fn ask(&self, script: &str) -> Value {
         self.post("/execute/sync", &json!({ "script": script, "args": [] }))
     }
 
-    /// What the console has said since the last time.
+    /// Console messages since the previous call.
     pub fn console(&self) -> Vec<String> {
         let lines = self.post("/se/log", &json!({ "type": "browser" }));
         lines.as_array().unwrap().iter().map(|line| line["message"].to_string()).collect()
     }
 
-    /// Everything that was loaded since the last time.
+    /// Addresses of all files loaded since the previous call.
     pub fn requests(&self) -> Vec<String> {
         let lines = self.post("/se/log", &json!({ "type": "performance" }));
         let events = lines
@@ -101,7 +101,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Closing the session ends Chromium; without it, it would outlive its driver.
+        // Closing the session ends Chromium. Otherwise Chromium would outlive its driver.
         let _ = self.agent.delete(&self.session).call();
         let _ = self.driver.kill();
         let _ = self.driver.wait();

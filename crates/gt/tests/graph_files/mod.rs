@@ -95,7 +95,7 @@ impl Content {
                 let kinds: Vec<_> = graph.kinds.iter().map(|kind| [kind]).collect();
                 text += &format!("\"node_feat\": {kinds:?}, ");
             }
-            // NaN is written as other programs write it, though it is not JSON.
+            // Other programs write NaN, though it is not JSON.
             let weights: Vec<_> = graph.weights.iter().map(|weight| [weight]).collect();
             let (ends, y) = (&graph.ends, graph.y);
             text += &format!("\"edge_index\": {ends:?}, \"edge_attr\": {weights:?}, \"y\": {y:?}}}\n");

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// Checks that a message has every fact (a name, a number, a key) as a word of its own, whatever the
+/// Checks that a message has every fact (a name, a number, a key) as a separate word, for any
 /// wording.
 #[track_caller]
 pub fn assert_names(message: &str, facts: &[&str]) {

@@ -7,21 +7,22 @@ use serde::de::{self, DeserializeSeed, Deserializer, SeqAccess, Visitor};
 
 use crate::raw::{Bounds, Depth, Extent, RawColumn, Values};
 
-/// What stands under a key, record after record.
+/// The values of one key in consecutive records.
 #[derive(Debug)]
 pub(super) struct JsonColumn {
-    /// Where the rows of each record begin.
+    /// Start of each record among the rows.
     records: Vec<usize>,
-    /// Where the numbers of each row begin.
+    /// Start of each row among the numbers.
     rows: Vec<usize>,
-    /// All numbers; NaN for null.
+    /// All numbers; null is NaN.
     numbers: Vec<f64>,
-    /// Positions in a row at which some number was written as a real one.
+    /// Positions in a row at which at least one number was written as a real number.
     real: Vec<bool>,
-    /// How many lists are around the numbers of each record.
+    /// Number of nested lists around the numbers of each record.
     depths: Vec<u8>,
     present: Vec<bool>,
-    /// Whether the key has occurred in the record that is read, with how many lists, and whether as a lone null.
+    /// The key in the current record: whether it occurs, its number of nested lists, and whether
+    /// its value is null.
     seen: bool,
     depth: u8,
     null: bool,
@@ -44,12 +45,13 @@ impl Default for JsonColumn {
 }
 
 impl JsonColumn {
-    /// Whether the key has occurred in this record.
+    /// Whether the key occurs in the current record.
     pub(super) fn seen(&self) -> bool {
         self.seen
     }
 
-    /// Ends a record. A lone null is a key that is missing; `keep` is false for a record that is broken.
+    /// Ends a record. A key whose value is null counts as missing. `keep` is false for a broken
+    /// record.
     pub(super) fn end_record(&mut self, keep: bool) {
         let present = self.seen && !self.null && keep;
         if !present {
@@ -62,7 +64,7 @@ impl JsonColumn {
         (self.seen, self.depth, self.null) = (false, 0, false);
     }
 
-    /// Appends the records of another piece of the file.
+    /// Appends the records of the next piece of the file.
     pub(super) fn append(&mut self, other: Self) {
         let (rows, numbers) = (self.rows.len() - 1, self.numbers.len());
         self.records.extend(other.records[1..].iter().map(|end| end + rows));
@@ -98,7 +100,7 @@ impl JsonColumn {
     }
 }
 
-/// Reads a number, a list of numbers (each a row), or a list of rows.
+/// Reads a number, a list of numbers (each is a row), or a list of rows.
 impl<'de> DeserializeSeed<'de> for &mut JsonColumn {
     type Value = ();
 
@@ -108,7 +110,7 @@ impl<'de> DeserializeSeed<'de> for &mut JsonColumn {
     }
 }
 
-/// What may stand inside `depth` lists, at a position in the innermost one.
+/// A value inside `depth` lists, at a position in the innermost list.
 struct Nested<'a> {
     column: &'a mut JsonColumn,
     depth: u8,
@@ -119,7 +121,7 @@ impl Nested<'_> {
     fn number<E: de::Error>(self, number: f64, real: bool) -> Result<(), E> {
         let Self { column, depth, position } = self;
         column.depth = column.depth.max(depth);
-        // Inside one list each number is a row of its own; inside two, positions count.
+        // In a single list each number is a row. In a list of lists, positions in the rows count.
         column.push(number, if depth == 2 { position } else { 0 }, real);
         if depth < 2 {
             column.rows.push(column.numbers.len());

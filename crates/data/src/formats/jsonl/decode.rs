@@ -21,9 +21,9 @@ use crate::reason::{Problem, Reason};
 use crate::resolve::{Expected, Wanted};
 use crate::stored_schema::StoredSchema;
 
-/// Lines that are parsed one after the other.
+/// Number of lines that one thread parses in sequence.
 const PIECE: usize = 128;
-/// Bytes of text that a node or an edge takes at least, roughly.
+/// Approximate minimum of bytes that a node or an edge takes in the text.
 const LEAST_BYTES: usize = 16;
 
 /// Reads JSON lines.
@@ -32,11 +32,11 @@ pub(crate) struct Decoder {
     lines: BufReader<File>,
     limits: ChunkLimits,
     keys: Keys,
-    /// The line read last, from 1.
+    /// Number of the last line read, from 1.
     line: usize,
     /// Records read so far.
     records: usize,
-    /// Whether some record could be read.
+    /// Whether at least one record could be read.
     readable: bool,
     schema: Option<Schema>,
     extras: Vec<(String, Vec<Value>)>,
@@ -65,7 +65,7 @@ impl Decoder {
         self.schema.as_ref()
     }
 
-    /// The next graphs.
+    /// Returns the next graphs.
     pub(crate) fn next(&mut self) -> Result<Option<RawGraphs>> {
         let lines = self.read_lines()?;
         let (text, keys) = (&self.text, self.keys);
@@ -84,7 +84,7 @@ impl Decoder {
                 self.extras.len() - 1
             });
             let values = &mut self.extras[at].1;
-            // Of a key that occurs twice in a record the last value counts.
+            // If a key occurs twice in a record, the last value counts.
             values.resize(self.records + record, Value::Null);
             values.push(value);
         }
@@ -92,7 +92,7 @@ impl Decoder {
         Ok(Some(records.into_raw()))
     }
 
-    /// Reads the text of a chunk; the lines with their numbers.
+    /// Reads the text of a chunk and returns its lines with their numbers.
     fn read_lines(&mut self) -> Result<Vec<(usize, Range<usize>)>> {
         self.text.clear();
         let mut lines = Vec::new();
@@ -104,7 +104,7 @@ impl Decoder {
                 break;
             }
             self.line += 1;
-            // Some editors begin a file with a mark of its encoding.
+            // Some editors write a byte order mark at the beginning of a file.
             if self.line == 1 && self.text.starts_with(b"\xef\xbb\xbf") {
                 start = 3;
             }
@@ -116,7 +116,7 @@ impl Decoder {
         Ok(lines)
     }
 
-    /// Takes the schema of the first record; others may state it once more.
+    /// Takes the schema of the first record. Later records may repeat this schema.
     fn take_schemas(&mut self, records: &mut Records) -> Result<()> {
         let first = records.first_readable().filter(|_| !self.readable);
         self.readable |= first.is_some();
@@ -132,7 +132,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Columns carried along.
+    /// Carried columns, which no model reads.
     pub(crate) fn extras(self) -> Vec<Extra> {
         let rows = self.records;
         let extra = |(name, mut values): (String, Vec<Value>)| {
@@ -143,7 +143,8 @@ impl Decoder {
     }
 }
 
-/// The narrowest column type that holds all values; what fits none is kept as its JSON text.
+/// Returns the narrowest column type that holds all values. Values that fit no type are kept as
+/// JSON text.
 fn narrowest(values: Vec<Value>) -> ArrayRef {
     let all = |fits: fn(&Value) -> bool| values.iter().all(|v| v.is_null() || fits(v));
     if all(Value::is_string) {

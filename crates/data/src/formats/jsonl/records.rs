@@ -52,7 +52,7 @@ impl Keys {
     }
 }
 
-/// What a key means.
+/// The role of a key.
 enum Key {
     Numbers(usize),
     Split(usize),
@@ -70,7 +70,7 @@ pub(super) struct Records {
     splits: [Vec<Option<Vec<String>>>; 3],
     /// Schemas, with the records that state them.
     pub(super) schemas: Vec<(usize, Value)>,
-    /// Values of other keys, with their records.
+    /// Values of carried keys, with their records.
     pub(super) extras: Vec<(String, usize, Value)>,
 }
 
@@ -101,7 +101,7 @@ impl Records {
         self.count += 1;
     }
 
-    /// Appends the records that follow.
+    /// Appends the next records.
     pub(super) fn append(mut self, other: Self) -> Self {
         let before = self.count;
         self.count += other.count;
@@ -159,12 +159,12 @@ fn texts(name: &'static str, split: Vec<Option<Vec<String>>>) -> RawTexts {
     RawTexts { name, graphs: Bounds::Owned(ends), values: words.finish(), present }
 }
 
-/// The message without the position and serde's "at line 1": every record is a line.
+/// The error message without position and serde's "at line 1", because every record is a line.
 fn message(error: &serde_json::Error, line: &[u8]) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     let not_json = if error.is_syntax() || error.is_eof() { "it is not JSON: " } else { "" };
-    // What Python writes all the same.
+    // Python writes NaN and infinity, though they are not JSON.
     let rest = line.get(error.column().saturating_sub(2)..).unwrap_or_default();
     let begins = |word: &[u8]| rest.starts_with(word) || rest.get(1..).is_some_and(|rest| rest.starts_with(word));
     let hint = if begins(b"NaN") || begins(b"Infinity") { "; JSON has no NaN and no Infinity, write null" } else { "" };

@@ -13,7 +13,7 @@ use crate::error::{DataError, Result};
 use crate::scalar::Scalar;
 use crate::stored_schema::StoredSchema;
 
-/// Writes a data set; every graph is a line.
+/// Writes a data set with one line per graph.
 pub(crate) fn write(dataset: &Dataset, path: &Path) -> Result<()> {
     write_atomic(path, |out| {
         let mut line = Line::default();
@@ -152,7 +152,8 @@ impl Line {
         self.0.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
     }
 
-    /// The shortest text that reads back as the same number, always recognisable as a real one.
+    /// Writes the shortest text that reads back as the same number, always recognisable as a real
+    /// number.
     fn real(&mut self, value: f32) {
         write!(self.0, "{value:?}").expect("writing to memory");
     }

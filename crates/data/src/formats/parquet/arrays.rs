@@ -1,4 +1,4 @@
-//! Arrow columns seen as raw columns, whatever integer or float type a writer chose.
+//! Arrow columns as raw columns, for all integer and float types.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -10,7 +10,8 @@ use arrow_schema::DataType;
 
 use crate::raw::{Bounds, Depth, Extent, RawColumn, RawTexts, Values};
 
-/// The numbers of an array; `None` if it holds something else. Nothing is copied that has the right width.
+/// The numbers of an array; `None` if the array holds other values. Arrays of the right width are
+/// not copied.
 pub(crate) fn numbers(array: &ArrayRef) -> Option<Values> {
     macro_rules! integers {
         ($kind:ty) => {
@@ -25,7 +26,8 @@ pub(crate) fn numbers(array: &ArrayRef) -> Option<Values> {
         DataType::UInt8 => Values::Integers(integers!(UInt8Type)),
         DataType::UInt16 => Values::Integers(integers!(UInt16Type)),
         DataType::UInt32 => Values::Integers(integers!(UInt32Type)),
-        // Beyond i64 it is beyond every vocabulary as well; it must only not wrap into one.
+        // A value beyond i64 is also beyond every vocabulary, but must not wrap around to a small
+        // value.
         DataType::UInt64 => {
             let values = array.as_primitive::<UInt64Type>().values();
             Values::Integers(values.iter().map(|&v| i64::try_from(v).unwrap_or(i64::MAX)).collect())
@@ -37,7 +39,7 @@ pub(crate) fn numbers(array: &ArrayRef) -> Option<Values> {
     })
 }
 
-/// Numbers, lists of numbers, or lists of lists, per row; `None` if the column holds something else.
+/// Numbers, lists of numbers, or lists of lists, per row; `None` if the column holds other values.
 pub(super) fn column(name: &str, array: &ArrayRef) -> Option<RawColumn> {
     let present = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
     let (mut leaf, mut depth) = (array, 0);
@@ -48,7 +50,7 @@ pub(super) fn column(name: &str, array: &ArrayRef) -> Option<RawColumn> {
         depth += 1;
     }
     let [graphs, rows] = bounds;
-    // What some writers make of a column without a single value.
+    // Some writers store a column without any value as type Null.
     let values = if leaf.data_type() == &DataType::Null {
         Values::Integers(ScalarBuffer::from(vec![0; leaf.len()]))
     } else {
@@ -66,7 +68,7 @@ pub(super) fn column(name: &str, array: &ArrayRef) -> Option<RawColumn> {
     })
 }
 
-/// Text, or lists of text, per row; `None` if the column holds something else.
+/// Text, or lists of text, per row; `None` if the column holds other values.
 pub(super) fn texts(name: &'static str, array: &ArrayRef) -> Option<RawTexts> {
     if array.data_type() == &DataType::Null {
         return Some(RawTexts::missing(name));

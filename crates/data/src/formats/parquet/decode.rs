@@ -1,4 +1,4 @@
-//! Native Parquet to raw graphs, batch of rows by batch of rows.
+//! Decodes native Parquet into raw graphs, one batch of rows at a time.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use crate::reason::{Problem, Reason};
 use crate::resolve::{Expected, Wanted};
 use crate::stored_schema::StoredSchema;
 
-/// Rows of the schema's column that are decoded at a time: the first one usually holds it.
+/// Rows of the schema column to decode at a time. The first row usually holds the schema.
 const SCHEMA_ROWS: usize = 64;
 
 /// A checked, opened Parquet file.
@@ -33,24 +33,24 @@ pub(crate) struct Opened {
     metadata: ArrowReaderMetadata,
 }
 
-/// Opens a Parquet file and checks its skeleton.
+/// Opens a Parquet file and checks its structure.
 pub(crate) fn open(path: &Path) -> Result<Opened> {
     let damaged = |e: &dyn std::fmt::Display| DataError::file(path, FileProblem::Parquet(e.to_string()));
     let file = File::open(path).map_err(|e| DataError::io(path, e))?;
     guard::check_footer(&file).map_err(|e| damaged(&e))?;
-    // The Arrow schema inside the metadata is a second description of the same columns; one is enough to trust.
+    // The Arrow schema inside the metadata describes the columns a second time, so it is ignored.
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let loaded = contained(|| ArrowReaderMetadata::load(&file, options.clone())).map_err(|e| damaged(&e))?;
     let metadata = loaded.map_err(|e| damaged(&e))?;
     guard::check_pages(&file, metadata.metadata()).map_err(|e| damaged(&e))?;
-    // The text of the schema is in every row; a dictionary keeps one copy of it.
+    // Every row holds the text of the schema; a dictionary keeps a single copy in memory.
     let options = options.with_schema(Arc::new(with_dictionary(metadata.schema())));
     let file_metadata = Arc::clone(metadata.metadata());
     let loaded = contained(|| ArrowReaderMetadata::try_new(file_metadata, options)).map_err(|e| damaged(&e))?;
     Ok(Opened { file, metadata: loaded.map_err(|e| damaged(&e))? })
 }
 
-/// The same columns, with the schema's texts in a dictionary.
+/// Returns the columns with a dictionary type for the schema texts.
 fn with_dictionary(columns: &ArrowSchema) -> ArrowSchema {
     let texts = || DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
     let fields = columns.fields().iter().map(|field| match field.data_type() {
@@ -66,21 +66,22 @@ impl Opened {
         self.metadata.schema().fields().iter().map(|f| f.name().clone()).collect()
     }
 
-    /// Bytes of all columns, uncompressed, as checked against the page headers.
+    /// Uncompressed bytes of all columns, as checked against the page headers.
     fn uncompressed_bytes(&self) -> usize {
         let groups = self.metadata.metadata().row_groups();
         let bytes = groups.iter().flat_map(|g| g.columns()).map(|c| c.uncompressed_size());
         usize::try_from(bytes.sum::<i64>()).unwrap_or(0)
     }
 
-    /// Values of a column's leaf.
+    /// Number of values in a column's leaf.
     fn values_of(&self, root: &str) -> usize {
         let groups = self.metadata.metadata().row_groups();
         let leaves = groups.iter().flat_map(|g| g.columns()).filter(|c| c.column_path().parts()[0] == root);
         usize::try_from(leaves.map(|c| c.num_values()).sum::<i64>()).unwrap_or(0)
     }
 
-    /// Rows that hold as many nodes and edges as the limits allow, on average over the row group with the largest graphs.
+    /// Number of rows whose nodes and edges are within the limits, by the average of the row group
+    /// with the largest graphs.
     fn batch_rows(&self, limits: ChunkLimits) -> usize {
         let groups = self.metadata.metadata().row_groups().iter().filter(|group| group.num_rows() > 0);
         let content = groups.map(|group| {
@@ -92,7 +93,7 @@ impl Opened {
         (limits.content / content.max().unwrap_or(0).max(1)).clamp(1, limits.graphs)
     }
 
-    /// Batches of the columns that are wanted.
+    /// Batches of the wanted columns.
     pub(crate) fn batches(&self, path: &Path, rows: usize, wanted: impl Fn(&str) -> bool) -> Result<Batches> {
         let damaged = |e: &dyn std::fmt::Display| DataError::file(path, FileProblem::Parquet(e.to_string()));
         let file = self.file.try_clone().map_err(|e| DataError::io(path, e))?;
@@ -111,7 +112,7 @@ impl Opened {
                 Ok(next) => next?.map_err(|e| damaged(&e)),
                 Err(e) => Err(damaged(&e)),
             };
-            // After an error there is nothing more to be had.
+            // No more batches follow an error.
             if batch.is_err() {
                 path = None;
             }
@@ -119,7 +120,7 @@ impl Opened {
         })))
     }
 
-    /// The schema: the first text in its column, and what it says.
+    /// The stored schema: the first text in the schema column, and the parsed schema.
     fn stored_schema(&self, path: &Path) -> Result<Option<(String, Schema)>> {
         if !self.names().iter().any(|name| name == c::SCHEMA) {
             return Ok(None);
@@ -135,13 +136,13 @@ impl Opened {
     }
 }
 
-/// The texts of the schema's column.
+/// The texts of the schema column.
 fn schema_texts<'a>(path: &Path, column: &'a ArrayRef) -> Result<TypedDictionaryArray<'a, Int32Type, StringArray>> {
     let texts = column.as_dictionary_opt::<Int32Type>().and_then(|texts| texts.downcast_dict::<StringArray>());
     texts.ok_or_else(|| wrong_type(path, c::SCHEMA, "text", column))
 }
 
-/// Decoded rows, up to the first error.
+/// Decoded batches of rows up to the first error.
 type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
 fn wrong_type(path: &Path, column: &str, expected: &'static str, found: &ArrayRef) -> DataError {
@@ -159,7 +160,7 @@ pub(crate) struct Decoder {
     /// Rows decoded so far.
     rows: usize,
     room: (usize, usize),
-    /// Columns that are carried along, in pieces.
+    /// Pieces of the carried columns.
     extras: Vec<(String, Vec<ArrayRef>)>,
 }
 
@@ -171,7 +172,7 @@ impl Decoder {
         let rows = opened.batch_rows(limits);
         let wanted = Wanted::new(expected);
         let batches = opened.batches(path, rows, |name| wanted.has_column(name))?;
-        // Memory for the sizes that the file claims, but no more than its own bytes can justify.
+        // Memory is reserved for the claimed sizes, but not more than the file's own bytes justify.
         let most = opened.uncompressed_bytes() / 8;
         let room = (opened.values_of(c::NODE_FEAT).min(most), (opened.values_of(c::EDGE_INDEX) / 2).min(most));
         let carried = |name: &&String| wanted.extras && !c::NATIVE.contains(&name.as_str()) && *name != c::SCHEMA;
@@ -184,12 +185,12 @@ impl Decoder {
         self.schema.as_ref().map(|(_, schema)| schema)
     }
 
-    /// Numbers of nodes and edges, as far as the bytes of the file justify them.
+    /// Expected numbers of nodes and edges, limited by what the bytes of the file justify.
     pub(crate) fn room(&self) -> (usize, usize) {
         self.room
     }
 
-    /// The next graphs.
+    /// Returns the next graphs.
     pub(crate) fn next(&mut self) -> Result<Option<RawGraphs>> {
         let Some(batch) = self.batches.next() else { return Ok(None) };
         let batch = batch?;
@@ -224,7 +225,7 @@ impl Decoder {
         }))
     }
 
-    /// Checks that no row states another schema than the first, as rows of several files may.
+    /// Checks that all rows state the same schema. Joined files may state different ones.
     fn check_schemas(&self, batch: &RecordBatch) -> Result<()> {
         let (Some((first, schema)), Some(column)) = (&self.schema, batch.column_by_name(c::SCHEMA)) else {
             return Ok(());
@@ -243,7 +244,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Columns carried along.
+    /// Carried columns, which no model reads.
     pub(crate) fn extras(self) -> Result<Vec<Extra>> {
         let mut extras = Vec::with_capacity(self.extras.len());
         for (name, parts) in self.extras {
@@ -259,7 +260,7 @@ impl Decoder {
     }
 }
 
-/// Carried numbers in one width, so that they come back the same from every format.
+/// Converts carried numbers to one width, so that every format returns equal values.
 fn widen(values: ArrayRef) -> ArrayRef {
     let kind = values.data_type();
     if !kind.is_integer() && !kind.is_floating() {

@@ -1,8 +1,9 @@
-//! Checks the skeleton of a Parquet file before anything is decoded.
+//! Checks the structure of a Parquet file before anything is decoded.
 //!
-//! The decoder allocates what page headers claim, so one flipped bit can allocate gigabytes. Here
-//! every claim is first compared with something that is known: lengths with bytes that exist, page
-//! sizes with their chunk's, value counts with their column's.
+//! The decoder allocates the sizes that page headers claim, so one flipped bit can allocate
+//! gigabytes. Every claim is therefore compared with a known value first. Lengths are compared with
+//! the existing bytes, page sizes with the size of their chunk, and value counts with the count of
+//! their column.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -15,13 +16,14 @@ use super::thrift::{Walker, damaged};
 const MAGIC: &[u8; 4] = b"PAR1";
 const FOOTER: u64 = 8;
 
-/// Pages up to this size are decoded on their word; larger ones have to be plausible for their codec.
+/// Pages up to this size are decoded without a plausibility check. Larger pages must be plausible
+/// for their codec.
 const TRUSTED_PAGE: u64 = 16 << 20;
 
-/// Largest Zstandard window that is granted, as a power of two: 32 MiB.
+/// Largest permitted Zstandard window, as a power of two: 32 MiB.
 const MAX_WINDOW_LOG: u32 = 25;
 
-/// Checks magic numbers and that the footer's structure ends where it says.
+/// Checks the magic numbers, and that the footer's structure ends at its claimed length.
 pub(super) fn check_footer(file: &File) -> io::Result<()> {
     let length = file.metadata()?.len();
     if length < FOOTER + 4 {
@@ -48,7 +50,7 @@ pub(super) fn check_footer(file: &File) -> io::Result<()> {
     Walker::new(source, footer).walk(&mut |_, _| {})
 }
 
-/// Checks every page header of every column against the column's own claims.
+/// Checks every page header of every column against the claims of the column.
 pub(super) fn check_pages(file: &File, metadata: &ParquetMetaData) -> io::Result<()> {
     let length = file.metadata()?.len();
     let mut source = BufReader::with_capacity(1 << 16, file);
@@ -69,7 +71,8 @@ pub(super) fn check_pages(file: &File, metadata: &ParquetMetaData) -> io::Result
     Ok(())
 }
 
-/// Where a chunk starts: it may be with its dictionary. A writer without one leaves its offset out or 0, one without rows that of the data.
+/// Offset of the first page of a chunk, which may be a dictionary page. Without a dictionary,
+/// writers leave its offset out or write 0. Without rows, the data offset may be 0.
 fn first_page(dictionary: Option<i64>, data: i64) -> i64 {
     match dictionary {
         Some(offset) if offset > 0 && data > 0 => offset.min(data),
@@ -113,7 +116,7 @@ fn check_chunk(
         }
         source.seek(SeekFrom::Start(body))?;
         if page.dictionary {
-            // Every dictionary entry of more than zero bytes takes space in the page.
+            // Every dictionary entry that is not empty takes at least one byte in the page.
             if page.values > page.uncompressed {
                 return Err(damaged("its dictionary claims more entries than bytes"));
             }
@@ -140,7 +143,7 @@ struct Page {
     dictionary: bool,
 }
 
-/// Reads one page header; also says how many bytes it took.
+/// Reads one page header and returns the number of its bytes.
 fn read_page_header(source: &mut BufReader<&File>, budget: u64) -> io::Result<(Page, u64)> {
     let [mut uncompressed, mut compressed, mut values] = [None; 3];
     let mut dictionary = false;
@@ -174,10 +177,11 @@ fn read_page_header(source: &mut BufReader<&File>, budget: u64) -> io::Result<(P
     Ok((page, header))
 }
 
-/// Whether the compressed page really holds as many bytes as it claims; `source` stands at its first byte.
+/// Whether the compressed page really holds as many bytes as it claims; `source` is at its first
+/// byte.
 ///
-/// Codecs with a bounded ratio are believed within it. Zstandard makes 128 KiB out of a block of 4 bytes, so large
-/// pages are decompressed once, into nothing, to count.
+/// Codecs with a bounded compression ratio are trusted up to that ratio. Zstandard can expand a
+/// block of 4 bytes to 128 KiB, so large pages are decompressed once to count their bytes.
 fn plausible(source: &mut BufReader<&File>, codec: Compression, page: &Page) -> io::Result<bool> {
     let bounded = |most: u64| page.uncompressed <= page.compressed.saturating_mul(most);
     Ok(match codec {
@@ -206,7 +210,7 @@ mod tests {
         assert_eq!(first_page(Some(4), 40), 4);
         assert_eq!(first_page(Some(0), 40), 40);
         assert_eq!(first_page(None, 40), 40);
-        // What Arrow for C++ writes for a table without rows.
+        // Arrow for C++ writes these offsets for a table without rows.
         assert_eq!(first_page(Some(4), 0), 4);
     }
 }

@@ -1,11 +1,12 @@
-//! Just enough of Thrift's compact protocol to walk a structure and see its integers.
+//! A minimal parser of Thrift's compact protocol that walks a structure and reports its integers.
 //!
-//! Walking a structure to its end proves that every length it claims is backed by bytes that exist: each element of a list takes at
-//! least one byte. That makes it safe to hand the same bytes to a decoder that allocates by those lengths.
+//! A walk to the end of a structure proves that existing bytes back every claimed length, because
+//! each element of a list takes at least one byte. A decoder that allocates memory by these lengths
+//! can then read the bytes safely.
 
 use std::io::{self, Read};
 
-/// Structures nested deeper than this are refused; Parquet's own need 6.
+/// Structures with deeper nesting are rejected. Parquet needs a depth of 6.
 const MAX_DEPTH: usize = 16;
 
 /// Reads bytes and counts them against a budget.
@@ -15,7 +16,7 @@ pub(super) struct Walker<R> {
 }
 
 impl<R: Read> Walker<R> {
-    /// At most `budget` bytes will be read.
+    /// Creates a walker that reads at most `budget` bytes.
     pub(super) fn new(source: R, budget: u64) -> Self {
         Self { source, left: budget }
     }
@@ -47,7 +48,7 @@ impl<R: Read> Walker<R> {
             };
             path.push(id);
             match head & 15 {
-                // A field's truth value is its type; only inside lists does it take a byte.
+                // The type of a boolean field is its value. Booleans take a byte only inside lists.
                 kind @ (1 | 2) => see(path, i64::from(kind == 1)),
                 kind => self.value(kind, path, see)?,
             }

@@ -1,6 +1,7 @@
 //! Data sets to native Parquet: one row per graph.
 //!
-//! Row groups are cut by size alone and encoded in parallel, so the bytes do not depend on the number of threads.
+//! Row groups are cut by size alone and encoded in parallel, so the bytes do not depend on the
+//! number of threads.
 
 use std::ops::Range;
 use std::path::Path;
@@ -24,11 +25,11 @@ use crate::dataset::{Dataset, Splits};
 use crate::error::{DataError, FileProblem, Result};
 use crate::stored_schema::StoredSchema;
 
-/// A row group ends when it holds this many nodes and edges, or this many graphs.
+/// Numbers that end a row group: nodes plus edges, and graphs.
 const GROUP_VALUES: usize = 1 << 20;
 const GROUP_GRAPHS: usize = 1 << 16;
 
-/// Writes a data set in the native layout.
+/// Writes a data set in the native format.
 pub(crate) fn write(dataset: &Dataset, path: &Path) -> Result<()> {
     write_atomic(path, |out| {
         let failed = |e: parquet::errors::ParquetError| DataError::file(path, FileProblem::Encoder(e.to_string()));
@@ -37,7 +38,8 @@ pub(crate) fn write(dataset: &Dataset, path: &Path) -> Result<()> {
         ));
         let writer = ArrowWriter::try_new(&mut *out, schema.clone(), Some(properties())).map_err(failed)?;
         let (mut file, factory) = writer.into_serialized_writer().map_err(failed)?;
-        // As many groups at a time as there are threads: enough to keep them busy, and memory stays bounded.
+        // One row group per thread is encoded at a time. All threads are busy, and memory stays
+        // bounded.
         let groups: Vec<Range<usize>> = row_groups(dataset);
         for (wave, ranges) in groups.chunks(rayon::current_num_threads()).enumerate() {
             let first = wave * rayon::current_num_threads();
@@ -61,7 +63,7 @@ pub(crate) fn write(dataset: &Dataset, path: &Path) -> Result<()> {
 fn properties() -> WriterProperties {
     WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1).expect("level 1 exists")))
-        // No query filters graphs by the smallest node index of a page.
+        // Statistics of node indices per page would help no query.
         .set_statistics_enabled(EnabledStatistics::None)
         .set_created_by(concat!("graph-transformer ", env!("CARGO_PKG_VERSION")).into())
         .build()
@@ -103,7 +105,7 @@ fn encode_group(
     Ok(chunks)
 }
 
-/// Some graphs of a data set as Arrow columns.
+/// Consecutive graphs of a data set as Arrow columns.
 struct Columns<'a> {
     dataset: &'a Dataset,
     graphs: Range<usize>,
@@ -150,14 +152,15 @@ impl Columns<'_> {
             .collect())
     }
 
-    /// The schema in every row, so that it survives whatever other programs do to the rows. It is stored once, in a dictionary.
+    /// The schema in every row, so that it survives row operations of other programs. A dictionary
+    /// stores the text once.
     fn schema(&self) -> ArrayRef {
         let text = StoredSchema::new(self.dataset.schema()).to_line();
         let keys = Int32Array::from_value(0, self.graphs.len());
         Arc::new(DictionaryArray::new(keys, Arc::new(StringArray::from(vec![text]))))
     }
 
-    /// Where each graph's rows begin and end, relative to the first graph's.
+    /// Bounds of each graph's rows, relative to the first graph.
     fn offsets(&self, level: Level) -> Option<OffsetBuffer<i32>> {
         let store = self.dataset.graphs();
         let lengths = self.graphs.clone().map(|g| store.row_range(level, g).len());
@@ -178,7 +181,8 @@ impl Columns<'_> {
         })
     }
 
-    /// Categorical, continuous and multi-hot columns; a lone kind of numbers takes the first name.
+    /// Categorical, continuous and multi-hot columns. If there is only one kind of numbers, its
+    /// column has the first name.
     fn features(
         &self,
         level: Level,
@@ -209,7 +213,7 @@ impl Columns<'_> {
         Some(columns)
     }
 
-    /// A list of rows of equal width per graph.
+    /// A list of rows with equal width for each graph.
     fn matrix(&self, level: Level, rows: usize, width: usize, values: ArrayRef) -> Option<ArrayRef> {
         let inner = list(offsets(std::iter::repeat_n(width, rows))?, values);
         Some(list(self.offsets(level)?, inner))
@@ -263,7 +267,7 @@ impl Columns<'_> {
     }
 }
 
-/// Offsets of lists of these lengths; `None` beyond 2^31.
+/// Offsets of lists with the given lengths; `None` beyond 2^31.
 fn offsets(lengths: impl Iterator<Item = usize>) -> Option<OffsetBuffer<i32>> {
     let mut end = 0i32;
     let mut offsets = vec![0i32];

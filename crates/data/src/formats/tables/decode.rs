@@ -1,4 +1,5 @@
-//! Tables to raw graphs. The tables are read whole; their graphs come in chunks.
+//! Decodes tables into raw graphs. Tables are read as a whole, and their graphs are returned in
+//! chunks.
 
 use std::ops::Range;
 use std::path::Path;
@@ -25,8 +26,8 @@ use crate::reason::Problem;
 use crate::resolve::{Expected, Wanted};
 use crate::stored_schema::StoredSchema;
 
-/// Checks that the columns of an encoding count from 0 without a gap. A column behind a gap would be
-/// ignored silently.
+/// Checks that the columns of an encoding count from 0 without a gap. A column behind a gap would
+/// be ignored silently.
 fn check_numbers(table: &Table, prefix: &str) -> Result<()> {
     let is_numbered = |name: &str| name.strip_prefix(prefix).is_some_and(|number| number.parse::<usize>().is_ok());
     let count = table.columns.iter().filter(|column| is_numbered(&column.name)).count();
@@ -48,7 +49,7 @@ pub(crate) struct Decoder {
     stored: Option<StoredSchema>,
     origin: Arc<TableRows>,
     limits: ChunkLimits,
-    /// The graph that comes next.
+    /// Position of the next graph.
     next: usize,
 }
 
@@ -85,12 +86,12 @@ impl Decoder {
         Ok(Self { tables, ids, roles, stored, origin: Arc::new(origin), limits, next: 0 })
     }
 
-    /// The schema next to the tables.
+    /// The schema in the file next to the tables.
     pub(crate) fn schema(&self) -> Option<&Schema> {
         self.stored.as_ref().map(|stored| &stored.schema)
     }
 
-    /// The next graphs.
+    /// Returns the next graphs.
     pub(crate) fn next(&mut self) -> Option<RawGraphs> {
         let graphs = self.next_range();
         self.next = graphs.end;
@@ -129,7 +130,7 @@ impl Decoder {
         })
     }
 
-    /// As many graphs as the limits allow, but at least one if there is one.
+    /// The next graphs within the limits, at least one if any is left.
     fn next_range(&self) -> Range<usize> {
         let size = |graph| self.ids.nodes.range(graph).len() + self.ids.edges.range(graph).len();
         let mut content = 0;
@@ -141,7 +142,7 @@ impl Decoder {
         self.next..self.next + count
     }
 
-    /// Rows of a table that belong to some graphs, and where those of each graph begin.
+    /// Rows of a table that belong to a range of graphs, and the bounds of each graph's rows.
     fn rows(&self, level: Level, graphs: &Range<usize>) -> (&[usize], Bounds) {
         let TableRows { rows, offsets, .. } = &*self.origin;
         let (rows, offsets) = (&rows[level as usize], &offsets[level as usize][graphs.start..=graphs.end]);
@@ -217,7 +218,7 @@ impl Decoder {
         self.tables.nodes.columns[at].gather(rows, bounds)
     }
 
-    /// Columns carried along.
+    /// Carried columns, which no model reads.
     pub(crate) fn extras(self) -> Result<Vec<Extra>> {
         let Some(table) = &self.tables.graphs else { return Ok(Vec::new()) };
         self.roles.extras.iter().map(|&at| read_extra(table, at, self.stored.as_ref())).collect()
@@ -253,7 +254,7 @@ fn read_extra(table: &Table, at: usize, stored: Option<&StoredSchema>) -> Result
     Ok(Extra::new(&column.name, values))
 }
 
-/// The schema next to tables that this project wrote.
+/// The schema next to tables that this program wrote.
 fn find_schema(path: &Path) -> Result<Option<StoredSchema>> {
     if !path.exists() {
         return Ok(None);

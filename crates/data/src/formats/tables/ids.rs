@@ -1,4 +1,4 @@
-//! Which rows of the tables belong together: graphs and nodes by their ids, edges by their ends.
+//! Matches the rows of tables: graphs and nodes by their ids, edges by the ids of their ends.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,7 +9,8 @@ use super::table::Table;
 use crate::error::{DataError, FileProblem, Result};
 use crate::reason::{Problem, Reason};
 
-/// The value of an id cell: a number is the same in every table, however its column came by a decimal point; anything else, leading zeros included, is a name.
+/// The value of an id cell. Integers are equal across tables even if one column has decimal points.
+/// Any other text, also with leading zeros, is a name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Id {
     Number(i64),
@@ -68,10 +69,10 @@ impl ByGraph {
     }
 }
 
-/// Which graph each row belongs to, and the edges in the graphs' own numbering.
+/// The graph of each row, and the edges by node positions within their graph.
 pub(super) struct Ids {
     pub(super) graphs: usize,
-    /// Graphs with edges that lead nowhere.
+    /// Graphs with edges whose ends do not exist.
     pub(super) broken: BTreeMap<usize, Reason>,
     pub(super) nodes: ByGraph,
     pub(super) edges: ByGraph,
@@ -98,7 +99,8 @@ impl Ids {
         let src = end(&mapping.src, &["src", "source", "from"], "src")?;
         let dst = end(&mapping.dst, &["dst", "destination", "to", "target"], "dst")?;
 
-        // The graphs: listed in their own table, or in order of appearance among the nodes, or just one.
+        // The table of graphs lists the graphs. Without that table the nodes name them, in order of
+        // appearance, or there is one graph.
         let mut known: HashMap<Id, usize> = HashMap::new();
         let listed = graphs.map(|table| {
             let column = graph_column(table).ok_or_else(|| {
@@ -132,7 +134,7 @@ impl Ids {
             u32::try_from(range.len()).map_err(|_| DataError::file(&nodes.path, FileProblem::TooLarge))?;
             by_graph.rows[range].iter().enumerate().for_each(|(at, &row)| place[row] = at as u32);
         }
-        // A node's key: its graph (where edges name theirs) and its id.
+        // The key of a node is its id, together with its graph if edges name their graph.
         let local = edge_graph.is_some() || count == 1;
         let names = match node_id {
             Some(column) => read_ids(nodes, column)?,
@@ -156,7 +158,8 @@ impl Ids {
             let ids = read_ids(edges, column)?.into_iter().enumerate();
             let resolved = ids.map(|(row, id)| {
                 let text = id.to_string();
-                // Nodes without ids are counted, and a count may have leading zeros.
+                // Nodes without ids are numbered by position. A position may be written with
+                // leading zeros.
                 let counted = node_id.is_none().then(|| text.parse().ok()).flatten();
                 let id = counted.map_or(id, Id::Number);
                 let node = node_at.get(&(if local { edge_of[row] } else { 0 }, id)).copied();
@@ -185,7 +188,7 @@ impl Ids {
             let graph = match (&sources[at], &targets[at]) {
                 (Ok(a), Ok(b)) if node_of[*a] != node_of[*b] => return Err(wrong(dst, &Problem::TwoGraphs)),
                 (Ok(node), Ok(_)) => node_of[*node],
-                // The graph is that of the row, or of the other end.
+                // The graph is that of the row, or that of the other end.
                 (Err(problem), other) | (other, Err(problem)) => {
                     let column = if sources[at].is_err() { src } else { dst };
                     let other = other.as_ref().map(|&node| node_of[node]);
@@ -222,7 +225,7 @@ impl Ids {
     }
 }
 
-/// The position of each row's graph; new ones are added if `grow`.
+/// The position of each row's graph. Unknown graphs are added if `grow` is true.
 fn graph_indices(table: &Table, column: usize, known: &mut HashMap<Id, usize>, grow: bool) -> Result<Vec<usize>> {
     let ids = read_ids(table, column)?.into_iter().enumerate();
     ids.map(|(row, id)| {

@@ -1,9 +1,10 @@
-//! Which column of a table plays which role.
+//! Roles of the columns of tables.
 
 use super::table::Table;
 use crate::error::{DataError, FileProblem, Result};
 
-/// What the columns of foreign tables are. Empty fields fall back to the default names (see the module's table).
+/// Roles of the columns of tables from other programs. Empty fields mean the default names (see the
+/// table in the module documentation).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableMapping {
     /// Column with the graph of a row.
@@ -14,29 +15,30 @@ pub struct TableMapping {
     pub src: Option<String>,
     /// Column with the target of an edge.
     pub dst: Option<String>,
-    /// Columns with targets; all in one table, which decides their level.
+    /// Target columns. All of them are in one table, whose level is the level of the targets.
     pub targets: Vec<String>,
-    /// Column with the part of a split; its table decides the level.
+    /// Column that names the part of a split. Its table decides the level of the split.
     pub split: Option<String>,
-    /// Columns that are categories whatever they look like.
+    /// Columns that are categorical, whatever their values look like.
     pub categorical: Vec<String>,
-    /// Columns (also targets) that are real numbers even if all of them are integers.
+    /// Columns (including targets) that are real numbers even if all values are integers.
     pub continuous: Vec<String>,
-    /// The column that is a list of indices.
+    /// Columns that hold lists of indices.
     pub multi_hot: Vec<String>,
     /// Columns to leave out.
     pub ignore: Vec<String>,
-    /// Add the reverse of every edge (self loops excepted), for files that list each undirected edge once.
+    /// Adds the reverse of every edge except self loops, for files that list each undirected edge
+    /// once.
     pub undirected: bool,
 }
 
 impl TableMapping {
-    /// True when all roles are defaults.
+    /// True when all roles have default values.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Every column that is named must exist in one of the tables.
+    /// Checks that every named column exists in one of the tables.
     pub(super) fn check(&self, tables: &[&Table]) -> Result<()> {
         let named = [&self.graph, &self.node, &self.src, &self.dst, &self.split].into_iter().flatten();
         let lists = [&self.targets, &self.categorical, &self.continuous, &self.multi_hot, &self.ignore];

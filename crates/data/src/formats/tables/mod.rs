@@ -1,8 +1,9 @@
 //! Tables of nodes, edges and (optionally) graphs, as CSV or Parquet.
 //!
-//! One row per node and per edge. With several graphs each table has a `graph` column; a third table then holds what belongs
-//! to a graph as a whole. Tables of this project name their columns in a schema (`NAME_schema.json` next to
-//! `NAME_nodes.csv`); for others, [`TableMapping`] says what a column is, and defaults cover the usual names:
+//! Tables have one row per node and one row per edge. With several graphs each table has a `graph`
+//! column, and a third table holds the values of whole graphs. Tables that this project writes name
+//! their columns in a schema (`NAME_schema.json` next to `NAME_nodes.csv`). For tables of other
+//! programs, [`TableMapping`] states the roles of the columns. Default names are:
 //!
 //! | role | default names |
 //! |---|---|
@@ -13,7 +14,7 @@
 //! | split | `split` |
 //! | features | all others: integers categorical, reals continuous, lists of indices multi-hot |
 //!
-//! In CSV an empty cell is a missing value, and a list is written with blanks: `3 17 52`.
+//! In CSV, an empty cell is a missing value, and blanks separate the items of a list: `3 17 52`.
 
 mod decode;
 mod ids;
@@ -36,19 +37,20 @@ pub(crate) use write::write;
 use self::table::Table;
 use crate::error::{DataError, FileProblem, Result};
 
-/// The files of one data set.
+/// The files of one data set in tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TablePaths {
-    /// Rows are nodes.
+    /// Table with one row per node.
     pub nodes: PathBuf,
-    /// Rows are edges.
+    /// Table with one row per edge.
     pub edges: PathBuf,
-    /// Rows are graphs.
+    /// Table with one row per graph.
     pub graphs: Option<PathBuf>,
 }
 
 impl TablePaths {
-    /// Whether a path names the first of a set of tables: `NAME_nodes.csv`, `nodes.parquet`, …
+    /// Whether a path is the table of nodes in a set of tables, such as `NAME_nodes.csv` or
+    /// `nodes.parquet`.
     pub fn is_nodes_table(path: &Path) -> bool {
         path.file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with("nodes"))
     }
@@ -69,14 +71,14 @@ impl TablePaths {
         })
     }
 
-    /// The same without a table of graphs that does not exist.
+    /// Returns the paths without a table of graphs that does not exist.
     #[must_use]
     pub fn that_exist(self) -> Self {
         Self { graphs: self.graphs.filter(|file| file.exists()), ..self }
     }
 }
 
-/// Tables in memory.
+/// Tables of one data set in memory.
 struct Tables {
     nodes: Table,
     edges: Table,
@@ -93,14 +95,14 @@ impl Tables {
         }
     }
 
-    /// All tables with their levels: that of graphs, if there is one, of nodes and of edges.
+    /// All tables with their levels; the table of graphs is optional.
     fn leveled(&self) -> impl Iterator<Item = (Level, &Table)> {
         let levels = [Level::Graph, Level::Node, Level::Edge].into_iter();
         levels.filter_map(|level| self.of(level).map(|table| (level, table)))
     }
 }
 
-/// `NAME_word.EXTENSION` for `NAME_nodes.…`, and for a table of nodes under any other `NAME`.
+/// `NAME_word.EXTENSION` for a table of nodes named `NAME_nodes.…` or `NAME.…`.
 fn sibling(nodes: &Path, word: &str, extension: Option<&str>) -> PathBuf {
     let stem = nodes.file_stem().unwrap_or_default().to_string_lossy();
     let stem = stem.strip_suffix("nodes").map_or_else(|| format!("{stem}_{word}"), |start| format!("{start}{word}"));
@@ -111,7 +113,7 @@ fn sibling(nodes: &Path, word: &str, extension: Option<&str>) -> PathBuf {
     })
 }
 
-/// Where the schema of tables lies.
+/// Path of the schema file next to a table of nodes.
 pub(crate) fn schema_path(nodes: &Path) -> PathBuf {
     sibling(nodes, "schema", Some("json"))
 }

@@ -1,4 +1,4 @@
-//! A table of pairs of nodes, for a model that predicts how likely they are joined.
+//! Tables of node pairs, for a model that predicts links.
 
 use std::path::Path;
 
@@ -6,11 +6,12 @@ use super::table::{Column, Table};
 use crate::error::{DataError, FileProblem, Result};
 use crate::reason::Problem;
 
-/// Pairs of nodes, a row each: `graph` (which may be left out), `source` and `target`, numbers from 0. Other columns are passed over.
+/// Node pairs, one per row, in the columns `graph` (optional), `source` and `target`. Numbers count
+/// from 0. Other columns are ignored.
 #[derive(Debug)]
 pub struct PairTable {
     table: Table,
-    /// Places of [`PairTable::COLUMNS`].
+    /// Positions of [`PairTable::COLUMNS`] in the table.
     places: [Option<usize>; 3],
 }
 
@@ -53,12 +54,13 @@ impl PairTable {
         self.places[0].is_some()
     }
 
-    /// Graph, source and target of a row (from 0); in place of a cell that is no number from 0 what is wrong with it. Graph 0 where there is no such column.
+    /// Graph, source and target of a row, all from 0. A cell that is not a whole number from 0
+    /// yields its problem. Without a column `graph`, the graph is 0.
     pub fn row(&self, row: usize) -> [Result<usize, Problem>; 3] {
         [0, 1, 2].map(|at| self.cell(row, at))
     }
 
-    /// The same of one of [`PairTable::COLUMNS`].
+    /// The number in one cell of a row; `at` is a position in [`PairTable::COLUMNS`].
     pub fn cell(&self, row: usize, at: usize) -> Result<usize, Problem> {
         self.places[at].map_or(Ok(0), |place| number(&self.table.columns[place], row))
     }

@@ -1,27 +1,28 @@
-//! Watches the quotes of a table of text on its way to the reader, which takes the end of a file for the end of a cell.
+//! Finds quotes that are never closed in a text table. The CSV reader would take the end of the
+//! file for the end of the cell.
 
 use std::io::{Read, Result};
 
-/// A file of cells, where those that begin with a quote end with one; two quotes inside stand for one.
+/// A text table in which quotes may enclose cells. Inside quotes, two quotes stand for one.
 pub(crate) struct Quotes<R> {
     inner: R,
     delimiter: u8,
     state: State,
-    /// The line that is read.
+    /// Number of the current line.
     line: usize,
-    /// The line of the last cell that began with a quote.
+    /// Line of the last cell that begins with a quote.
     opened: usize,
     ended: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// A byte order mark may come.
+    /// The beginning of a file, with an optional byte order mark.
     File,
     Cell,
     Plain,
     Quoted,
-    /// A quote inside quotes: the end of them, or half of a quote.
+    /// A quote inside quotes: the closing quote, or the first of two.
     Closing,
 }
 
@@ -30,7 +31,8 @@ impl<R> Quotes<R> {
         Self { inner, delimiter, state: State::File, line: 1, opened: 0, ended: false }
     }
 
-    /// The line, from 1, of the cell that the file ends within, though it began with a quote; none before the end has been reached.
+    /// Line (from 1) of a quoted cell that the file does not close; `None` before the end of the
+    /// file.
     pub(crate) fn unclosed(&self) -> Option<usize> {
         (self.ended && self.state == State::Quoted).then_some(self.opened)
     }

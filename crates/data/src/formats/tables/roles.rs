@@ -1,4 +1,4 @@
-//! What the columns of tables are: targets, split, features, and what is carried along.
+//! Roles of table columns: targets, split, features and carried columns.
 
 use gt_graph::{Level, Schema, TargetSchema};
 
@@ -11,19 +11,19 @@ use crate::error::{DataError, FileProblem, Result};
 use crate::raw::CellKind;
 use crate::resolve::{Expected, Wanted};
 
-/// Columns of a table: its level, and their positions with what their cells are.
+/// Columns of one table: the level, and the positions with the kinds of their cells.
 pub(super) struct RoleColumns {
     pub(super) level: Level,
     pub(super) columns: Vec<(usize, CellKind)>,
 }
 
-/// Roles of the columns that are no ids.
+/// Roles of all columns except ids.
 pub(super) struct Roles {
     pub(super) targets: Option<RoleColumns>,
     pub(super) split: Option<(Level, usize)>,
     pub(super) node: Vec<(usize, CellKind)>,
     pub(super) edge: Vec<(usize, CellKind)>,
-    /// Columns of the table of graphs that are carried along.
+    /// Carried columns in the table of graphs.
     pub(super) extras: Vec<usize>,
 }
 
@@ -74,7 +74,7 @@ impl Roles {
         Ok(Self { node, edge, extras, ..roles })
     }
 
-    /// Whether a column is a target, a split or to be ignored.
+    /// Whether a column is a target, a split or ignored.
     fn taken(&self, level: Level, at: usize, name: &String, mapping: &TableMapping) -> bool {
         let target = self.targets.as_ref().filter(|targets| targets.level == level);
         let target = target.is_some_and(|targets| targets.columns.iter().any(|(column, _)| *column == at));
@@ -82,7 +82,7 @@ impl Roles {
     }
 }
 
-/// What the cells of a column are: what the user says, or what they look like.
+/// The kind of a column's cells: as the user states, otherwise inferred from the values.
 fn kind(column: &Column, mapping: &TableMapping) -> CellKind {
     let TableMapping { categorical, continuous, multi_hot, .. } = mapping;
     if categorical.contains(&column.name) {
@@ -102,7 +102,8 @@ fn columns(table: &Table, level: Level, names: &[String], mapping: &TableMapping
     Some(RoleColumns { level, columns })
 }
 
-/// The targets of a schema in the table of their level; by the names that the file states where the schema's are not there.
+/// Finds the targets of a schema in the table of their level. Missing names are replaced by the
+/// names that the file states.
 fn find_targets(tables: &Tables, target: &TargetSchema, stored: Option<&Schema>) -> Result<RoleColumns> {
     let names = |target: &TargetSchema| target.columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>();
     let find = |names: &[String]| {
@@ -115,14 +116,14 @@ fn find_targets(tables: &Tables, target: &TargetSchema, stored: Option<&Schema>)
     found.ok_or_else(|| DataError::file(&tables.nodes.path, FileProblem::ScatteredTargets(names(target))))
 }
 
-/// The targets that the user names, all in one table.
+/// The target columns that the user names; all must be in one table.
 fn named_targets(tables: &Tables, mapping: &TableMapping) -> Result<RoleColumns> {
     let found = tables.leveled().find_map(|(level, table)| columns(table, level, &mapping.targets, mapping));
     let scattered = || FileProblem::ScatteredTargets(mapping.targets.clone());
     found.ok_or_else(|| DataError::file(&tables.nodes.path, scattered()))
 }
 
-/// The target under its usual name.
+/// The target column with the default name.
 fn usual_targets(tables: &Tables, mapping: &TableMapping) -> Option<RoleColumns> {
     tables.leveled().find_map(|(level, table)| {
         let at = ["y", "label"].iter().find_map(|name| table.position(name))?;
@@ -130,7 +131,8 @@ fn usual_targets(tables: &Tables, mapping: &TableMapping) -> Option<RoleColumns>
     })
 }
 
-/// `lap_pe3` is column 3 of the Laplacian encoding.
+/// Whether a name is that of an encoding column, such as `lap_pe3` for column 3 of the Laplacian
+/// encoding.
 fn is_encoding(name: &str) -> bool {
     let numbered = |prefix| name.strip_prefix(prefix).is_some_and(|rest| rest.parse::<usize>().is_ok());
     name == c::WL_PE || numbered(c::LAP_PE) || numbered(c::RW_PE)

@@ -54,7 +54,7 @@ impl Column {
         column
     }
 
-    /// The narrowest kind that fits all cells.
+    /// The narrowest kind that holds all cells.
     pub(super) fn kind(&self) -> CellKind {
         self.kind
     }
@@ -80,7 +80,8 @@ impl Column {
         }
     }
 
-    /// Whether every cell is written as a number is: without leading zeros or a plus, which a code may have.
+    /// Whether every cell is a plainly written number, without leading zeros or a plus sign. Codes
+    /// may have those.
     pub(super) fn is_plain(&self) -> bool {
         let plain = |cell: &str| {
             let digits = cell.strip_prefix('-').unwrap_or(cell).as_bytes();
@@ -122,7 +123,7 @@ impl Column {
         Ok(value.filter(|v| !v.is_nan()))
     }
 
-    /// Some rows as they are written; each graph has those between its bounds.
+    /// Gathers rows as they are written. `graphs` bounds the rows of each graph.
     pub(super) fn gather(&self, rows: &[usize], graphs: Bounds) -> RawColumn {
         let kind = self.kind();
         let mut ends = vec![0];
@@ -180,7 +181,7 @@ impl Column {
         }
     }
 
-    /// The number of a row as it is written, NaN included.
+    /// The number in a row as it is written, including NaN.
     fn written(&self, row: usize) -> Option<f64> {
         match &self.cells {
             Cells::Real(values) => values[row],
@@ -201,7 +202,7 @@ impl Column {
     }
 }
 
-/// Rows of several columns, row by row: numbers, or texts where some cell is no number.
+/// Values of several columns, row by row: numbers, or text if a cell is not a number.
 pub(super) fn interleave(columns: &[&Column], rows: &[usize]) -> (Values, Option<NullBuffer>) {
     let cells = || rows.iter().flat_map(|&row| columns.iter().map(move |column| (column, row)));
     let numeric = |column: &&Column| matches!(column.kind(), CellKind::Integer | CellKind::Real);
@@ -216,12 +217,12 @@ pub(super) fn interleave(columns: &[&Column], rows: &[usize]) -> (Values, Option
     (Values::Texts(texts), nulls)
 }
 
-/// The integer that a number is.
+/// Converts a number to an integer if it is one.
 fn whole(value: f64) -> Option<i64> {
     (value.fract() == 0.0 && value.abs() < 9e15).then_some(value as i64)
 }
 
-/// A file of rows.
+/// A table with named columns.
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) path: PathBuf,
@@ -270,7 +271,7 @@ impl Table {
         let mut rows = 0;
         loop {
             let read = reader.read_record(&mut record);
-            // Everything after it would be one cell.
+            // After an unclosed quote, the rest of the file would be one cell.
             if let Some(line) = reader.get_ref().unclosed() {
                 return Err(DataError::file(path, FileProblem::OpenQuote(line)));
             }
@@ -322,7 +323,7 @@ impl Table {
     }
 }
 
-/// Cells of an Arrow column.
+/// Converts an Arrow column to cells.
 fn cells(array: &ArrayRef) -> Option<Cells> {
     if let Some(words) = array.as_string_opt::<i32>() {
         return Some(Cells::Text(words.iter().map(|word| word.map(Into::into)).collect()));

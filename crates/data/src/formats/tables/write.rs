@@ -43,7 +43,7 @@ pub(crate) fn write(dataset: &Dataset, path: &Path) -> Result<()> {
     files.into_iter().try_for_each(commit)
 }
 
-/// Names must not collide with the tables' own columns, or with each other.
+/// Checks that names collide neither with the tables' own columns nor with each other.
 fn check_names(dataset: &Dataset, path: &Path) -> Result<()> {
     let schema = dataset.schema();
     let targets = |level| {

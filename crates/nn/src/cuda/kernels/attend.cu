@@ -1,4 +1,5 @@
-// Attention over a node's in-edges. A warp takes a node; lane l holds the places l, l + 32, ..., which all belong to head l % HEADS (HEADS divides 32, or 32 divides it).
+// Attention over a node's in-edges. A warp takes a node; lane l holds the places l, l + 32, ...,
+// which all belong to head l % HEADS (HEADS divides 32, or 32 divides it).
 //
 //   score s = q * k / sqrt(d_k), with edges times p; logit = sum of a head's s; w = exp(clamp(logit)); attended = sum w v / sum w
 //
@@ -141,7 +142,8 @@ extern "C" __global__ void __launch_bounds__(128) attend(Batch b, Attention a) {
   for (int g = 0; g < GROUPS; g++) z.v[g] = 0.f;
   const u64 edge_key = dropout_key(b.control, a.edge_site);
   for (int e = from; e < to; e += BATCH) {
-    // Several edges' rows are on their way before the first is needed; those past the end are the last one again, and weigh nothing.
+    // Several edges' rows are on their way before the first is needed; those past the end are the
+    // last one again, and weigh nothing.
     Lane k[BATCH], v[BATCH], p[BATCH];
 #pragma unroll
     for (int i = 0; i < BATCH; i++) {
@@ -252,7 +254,8 @@ __device__ void into(const Batch& b, const Attention& a, int node, int from, int
   put(dq, a.dqkv + (size_t)node * 3 * D);
 }
 
-// A node's out-edges give the gradients of its key and value. What an edge passes is computed once more, which is faster than to wait for the other end.
+// A node's out-edges give the gradients of its key and value. What an edge passes is computed once
+// more, which is faster than to wait for the other end.
 __device__ void out_of(const Batch& b, const Attention& a, int node, int from, int to) {
   const Lane k = lane_of(a.qkv + (size_t)node * 3 * D + D), v = lane_of(a.qkv + (size_t)node * 3 * D + 2 * D);
   Lane dk = nothing(), dv = nothing();

@@ -1,4 +1,5 @@
-// Batches are put together on the device: the data set lies there once, a batch is a list of graphs.
+// Batches are put together on the device: the data set lies there once, a batch is a list of
+// graphs.
 
 // The data set. Edges of a graph are sorted by target; positions are relative to the graph.
 struct Resident {
@@ -96,7 +97,8 @@ extern "C" __global__ void begin_batch(Batch b, Resident data, int level, u32* c
   }
 }
 
-// Blocks (graph, slice): its nodes and edges, renumbered. `full` joins every ordered pair of distinct nodes, targets and then sources ascending.
+// Blocks (graph, slice): its nodes and edges, renumbered. `full` joins every ordered pair of
+// distinct nodes, targets and then sources ascending.
 extern "C" __global__ void gather_batch(Batch b, Resident data, int full) {
   const int g = blockIdx.x;
   if (g >= b.control->graphs) return;

@@ -1,4 +1,5 @@
-// What all kernels share. Compiled for one network: D, HEADS and the rest are given by the compiler's options, so loops over them unroll.
+// What all kernels share. Compiled for one network: D, HEADS and the rest are given by the
+// compiler's options, so loops over them unroll.
 //
 // Rows are nodes, edges or graphs of a batch. Channels lie as on the CPU (padded, interleaved by
 // head: place = c * HEADS + head). True counts are read from device memory, so captured launches
@@ -59,7 +60,8 @@ struct Site {
 
 __device__ __forceinline__ int tiles_of(int rows) { return rows > 0 ? (rows + ROWS - 1) / ROWS : 1; }
 
-// True in exactly one block: the last of `blocks` to come here. What others wrote before is then visible.
+// True in exactly one block: the last of `blocks` to come here. What others wrote before is then
+// visible.
 __device__ bool last_block(u32* ticket, int blocks) {
   __shared__ bool last;
   __threadfence();
@@ -73,7 +75,8 @@ __device__ bool last_block(u32* ticket, int blocks) {
   return last;
 }
 
-// Sum over the lanes of a warp that hold the same head: place = lane + 32 * j, head = place % HEADS.
+// Sum over the lanes of a warp that hold the same head: place = lane + 32 * j, head = place %
+// HEADS.
 __device__ __forceinline__ float head_sum(float v) {
 #pragma unroll
   for (int step = HEADS; step < 32; step *= 2) v += __shfl_xor_sync(0xffffffff, v, step);

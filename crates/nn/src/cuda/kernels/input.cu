@@ -1,4 +1,5 @@
-// The input: embeddings and linear layers of what a row brings along, added up; and their gradients.
+// The input: embeddings and linear layers of what a row brings along, added up; and their
+// gradients.
 
 // What the rows of a stream bring along, in the data set's order, and the parameters that embed it.
 struct Input {

@@ -1,4 +1,5 @@
-// A layer's two halves on rows of nodes and edges, forward and backward. A block takes a tile of ROWS rows of one stream; blocks of both streams are in one launch.
+// A layer's two halves on rows of nodes and edges, forward and backward. A block takes a tile of
+// ROWS rows of one stream; blocks of both streams are in one launch.
 //
 //   project:  q, k, v = y * Wqkv; p = y_e * We, with y the normalised input of the layer
 //   join:     m = y + attended * Wo + bo
@@ -253,7 +254,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, PLACES) join_backward(Batc
   store<D>(out, h.dattended, t.row0, t.rows);
 }
 
-// Writes the gradient of the layer's normalised input into `dout`, which the layer below takes as that of its output.
+// Writes the gradient of the layer's normalised input into `dout`, which the layer below takes as
+// that of its output.
 extern "C" __global__ void __launch_bounds__(THREADS, PLACES) project_backward(Batch b, Streams s, int first) {
   const Tile t = tile_of(b, s.with_edges);
   if (t.idle) return;

@@ -1,5 +1,7 @@
-// Layers of other kinds than attention (KIND: 1 convolution, with MEAN of means, 2 additive attention, 3 gated; see cpu/message). All compute some x from the layer's input h, then
-// h + act(norm(x)); a block takes a tile of ROWS rows of one stream, or a warp takes a node and its edges.
+// Layers of other kinds than attention (KIND: 1 convolution, with MEAN of means, 2 additive
+// attention, 3 gated; see cpu/message). All compute some x from the layer's input h, then h +
+// act(norm(x)); a block takes a tile of ROWS rows of one stream, or a warp takes a node and its
+// edges.
 //
 //   convolution:         gather m; project x = m W + b; activate
 //   additive attention:  project z = h W, and logits; attend x; measure x
@@ -63,7 +65,8 @@ __device__ __forceinline__ void add_scaled(Lane& sum, float factor, const Lane& 
 
 #if KIND == 1
 
-// The share that an end with so many edges has in each: 1 / sqrt(degree), or in a mean 1 / degree for the target and 1 for the source.
+// The share that an end with so many edges has in each: 1 / sqrt(degree), or in a mean 1 / degree
+// for the target and 1 for the source.
 __device__ __forceinline__ float share_of(int degree, bool is_target) {
   if (!MEAN) return rsqrtf((float)max(1, degree));
   return is_target ? 1.f / max(1, degree) : 1.f;
@@ -249,7 +252,8 @@ extern "C" __global__ void __launch_bounds__(128) message_out(Batch b, Message m
 
 #define VECTOR_SLICES 8
 
-// Gradients of the vectors: sums of dlogits * z over the rows of a chunk. Blocks (32 channels, chunk, vector); threads (channel, slice).
+// Gradients of the vectors: sums of dlogits * z over the rows of a chunk. Blocks (32 channels,
+// chunk, vector); threads (channel, slice).
 extern "C" __global__ void message_vectors(Batch b, Message m, float* gradient, size_t stride) {
   const int p = blockIdx.x * 32 + threadIdx.x, chunk = blockIdx.y, half = blockIdx.z, nodes = b.control->nodes;
   const int per = (nodes + gridDim.y - 1) / gridDim.y, from = min(nodes, chunk * per), to = min(nodes, from + per);
@@ -466,7 +470,8 @@ __device__ void activate(const Batch& b, const Message& m, const Tile& t, float*
   activate(b, m, t, normal_of(b, m, t), x, before, y);
 }
 
-// The gradient of the normalised x, and what the normalisation needs of it, from that of the output in the tile `g`, which is used up; `x` has been fetched.
+// The gradient of the normalised x, and what the normalisation needs of it, from that of the output
+// in the tile `g`, which is used up; `x` has been fetched.
 __device__ void activate_backward(const Batch& b, const Message& m, const Tile& t, const Share& x, float* g, float* y) {
   const MessageHalf& h = half_of(m, t);
   // `activate` has settled the statistics.
@@ -587,7 +592,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, EDGE_TILES) message_gate(B
   add_statistics(h.norm, gate, t.number, t.row0, t.rows, b.control->train);
 }
 
-// The gradient of the edges' input, from that of their gates. `message_project_backward` does the nodes.
+// The gradient of the edges' input, from that of their gates. `message_project_backward` does the
+// nodes.
 extern "C" __global__ void __launch_bounds__(THREADS, EDGE_TILES) message_gate_backward(Batch b, Message m, Message below, int first) {
   const Tile t = tile_of(b, true, 0);
   if (t.idle) return;
@@ -621,7 +627,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) message_activate(Batch b, 
   if (!t.idle) activate(b, m, t, tiles_memory());
 }
 
-// Of the last layer what the head passes back, to the stream that it reads; of others what is there.
+// Of the last layer what the head passes back, to the stream that it reads; of others what is
+// there.
 extern "C" __global__ void __launch_bounds__(THREADS) message_activate_backward(Batch b, Message m, const float* dsource, int stride, int of_edges, int last) {
   const Tile t = tile_of(b, m.with_edges);
   if (t.idle) return;
@@ -637,7 +644,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) message_activate_backward(
 }
 
 #if KIND > 1
-// The gradient of x. That of edges' gates is found by `message_into`, where it needs no more than means over the batch, which one block more settles unless `merge_group` has.
+// The gradient of x. That of edges' gates is found by `message_into`, where it needs no more than
+// means over the batch, which one block more settles unless `merge_group` has.
 extern "C" __global__ void __launch_bounds__(THREADS) message_unnormalise(Batch b, Message m) {
   if (KIND == 3 && NORM == 1 && blockIdx.x + 1 == gridDim.x) {
     __shared__ float2 means[D];

@@ -1,4 +1,5 @@
-// Normalisations (NORM: 0 none, 1 over the rows of the batch, 2 over the channels of a row) on tiles of ROWS rows.
+// Normalisations (NORM: 0 none, 1 over the rows of the batch, 2 over the channels of a row) on
+// tiles of ROWS rows.
 //
 // Batch: every tile leaves the mean and the sum of squared deviations of its rows; the blocks of
 // the next kernel merge those of all tiles, each for itself and all in the same order, so no block
@@ -12,7 +13,8 @@
 
 __device__ __forceinline__ float4 sum_of(float4 x, float4 y) { return make_float4(x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w); }
 
-// Adds up what threads have summed, in the order of their items: both sums of one channel, both of its neighbour.
+// Adds up what threads have summed, in the order of their items: both sums of one channel, both of
+// its neighbour.
 __device__ __forceinline__ void add_slices(float4 sum, float2* sums) {
   // One for all uses: an array inside a template would be one per use.
   __shared__ float4 slices[THREADS];
@@ -31,9 +33,10 @@ __device__ __forceinline__ void add_slices(float4 sum, float2* sums) {
   __syncthreads();
 }
 
-// Two sums over `count` items of something per channel, in a fixed order, by the whole block, to be read by all after the call. A thread takes two neighbouring channels:
-// value(item, channel, what get(item, channel) brought) are both sums of the first and both of the second. What is got for AT_ONCE items is under way together: a thread's share of a
-// tile's rows.
+// Two sums over `count` items of something per channel, in a fixed order, by the whole block, to be
+// read by all after the call. A thread takes two neighbouring channels: value(item, channel, what
+// get(item, channel) brought) are both sums of the first and both of the second. What is got for
+// AT_ONCE items is under way together: a thread's share of a tile's rows.
 #define AT_ONCE (4 * PIECES)
 template <class G, class F>
 __device__ __forceinline__ void sum_items(int count, float2* sums, G get, F value) {
@@ -71,7 +74,8 @@ __device__ __forceinline__ Items items_of(const Site& site, const float* partial
   return {partial + (size_t)site.tiles * 2 * D, (tiles + site.group - 1) / site.group, ROWS * site.group};
 }
 
-// Mean, and sum of squared deviations from it, over all items. Deviations are taken from the first item's mean, which is near the common one, so nothing cancels.
+// Mean, and sum of squared deviations from it, over all items. Deviations are taken from the first
+// item's mean, which is near the common one, so nothing cancels.
 __device__ __forceinline__ void merge_moments(Items items, int rows, float2* moments) {
   const float pivot = items.at[threadIdx.x % D], size = items.size, rest = rows - (items.count - 1) * items.size;
   const float2 pivots = *(const float2*)(items.at + threadIdx.x % (D / 2) * 2);
@@ -93,7 +97,8 @@ __device__ __forceinline__ void merge_sums(Items items, float2* sums) {
   sum_items(items.count, sums, get, [](int, int, float4 item) { return item; });
 }
 
-// A normalisation's scale and shift, into `found` (shared, 2 * D); `settle`: for later kernels too, and the running statistics with them.
+// A normalisation's scale and shift, into `found` (shared, 2 * D); `settle`: for later kernels too,
+// and the running statistics with them.
 __device__ void merge_statistics(const Site& site, int rows, bool settle, float* found) {
   __shared__ float2 moments[D];
   __shared__ float known[4][D];
@@ -144,7 +149,8 @@ __device__ void merge_means(const Site& site, int rows, bool settle, float2* mea
   __syncthreads();
 }
 
-// In training, blocks (group, stream): merges a group of tiles, the last block also the groups; `back`: sums of gradients.
+// In training, blocks (group, stream): merges a group of tiles, the last block also the groups;
+// `back`: sums of gradients.
 extern "C" __global__ void __launch_bounds__(THREADS, PLACES) merge_group(Batch b, Site node, Site edge, int back) {
   const Site& site = blockIdx.y == 0 ? node : edge;
   const int rows = site.edges ? b.control->edges : b.control->nodes, tiles = tiles_of(rows), first = blockIdx.x * site.group;
@@ -164,8 +170,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, PLACES) merge_group(Batch 
   else merge_statistics(site, rows, true, (float*)result);
 }
 
-// A normalisation's scale and shift, which `found` (shared, 2 * D) may hold: in training out of the tiles' moments unless `merge_group` has settled them, in inference as they
-// are known. In training one block of the batch settles them for later kernels.
+// A normalisation's scale and shift, which `found` (shared, 2 * D) may hold: in training out of the
+// tiles' moments unless `merge_group` has settled them, in inference as they are known. In training
+// one block of the batch settles them for later kernels.
 __device__ const float* find_statistics(const Site& site, int rows, bool train, bool settle, float* found) {
   if (NORM != 1 || !site.stats || !train || site.group > 1) return site.stats + 2 * D;
   merge_statistics(site, rows, settle, found);
@@ -252,7 +259,8 @@ __device__ __forceinline__ Share from_tile(const float* tile) {
   return s;
 }
 
-// Begins to copy a thread's share of rows, `stride` apart, into a tile; rows from `rows` on are 0, and all without `x`.
+// Begins to copy a thread's share of rows, `stride` apart, into a tile; rows from `rows` on are 0,
+// and all without `x`.
 __device__ __forceinline__ void fetch_later(const float* x, int row0, int rows, float* tile, int stride = D) {
 #pragma unroll
   for (int i = 0; i < SHARES; i++) {
@@ -268,7 +276,8 @@ __device__ __forceinline__ float4 scaled(float4 v, const float* normal, int p) {
   return make_float4(v.x * scale.x + shift.x, v.y * scale.y + shift.y, v.z * scale.z + shift.z, v.w * scale.w + shift.w);
 }
 
-// Puts fetched rows into a tile, normalised by `site` unless it is empty, `normal` being its scale and shift.
+// Puts fetched rows into a tile, normalised by `site` unless it is empty, `normal` being its scale
+// and shift.
 __device__ void put_normalised(const Share& x, const Site& site, const float* normal, int row0, int rows, float* tile) {
 #pragma unroll
   for (int i = 0; i < SHARES; i++) {
@@ -309,7 +318,8 @@ __device__ void load_normalised(const float* x, const Site& site, bool settle, i
   put_normalised(from_tile(tile), site, normal, row0, rows, tile);
 }
 
-// Leaves the mean and the sum of squared deviations of a tile that is about to be normalised by `site`; deviations are taken from the first row, which is one of them.
+// Leaves the mean and the sum of squared deviations of a tile that is about to be normalised by
+// `site`; deviations are taken from the first row, which is one of them.
 __device__ void add_statistics(const Site& site, const float* tile, int tile_number, int row0, int rows, bool train) {
   if (NORM != 1 || !train) return;
   __shared__ float2 sums[D];
@@ -330,7 +340,8 @@ __device__ void add_statistics(const Site& site, const float* tile, int tile_num
   }
 }
 
-// What the sums of a tile's gradients need besides them: a thread's share of its rows before normalisation, and the statistics.
+// What the sums of a tile's gradients need besides them: a thread's share of its rows before
+// normalisation, and the statistics.
 struct Before {
   float2 x[AT_ONCE], mean, inverse;
 };
@@ -366,7 +377,8 @@ __device__ __forceinline__ void add_gradient_sums(const Site& site, const float*
   }
 }
 
-// Loads a tile of dy and turns it into one of dx; `other` is a tile to work in. For layer normalisation this also leaves the sums for gamma and beta.
+// Loads a tile of dy and turns it into one of dx; `other` is a tile to work in. For layer
+// normalisation this also leaves the sums for gamma and beta.
 __device__ void load_backward(const Site& site, const float* dy, const float* x, int tile_number, int row0, int rows, float* tile, float* other) {
   __shared__ __align__(16) float2 means[D];
   __shared__ __align__(16) float settled[3 * D];

@@ -2,7 +2,8 @@
 
 // Adam and AdamW on the flat array of parameters; see the formulas in cpu/adam.rs.
 
-// Adds the chunks up, in order, and finds the norm of the whole gradient; a loss or norm that is not finite is latched with its batch.
+// Adds the chunks up, in order, and finds the norm of the whole gradient; a loss or norm that is
+// not finite is latched with its batch.
 extern "C" __global__ void gather_gradients(Batch b, const float* chunks, int count, size_t stride, int size, float* gradient, double* partial, u32* ticket) {
   Control* control = b.control;
   static_assert(PARAMETERS % 4 == 0, "a thread takes four entries");
@@ -42,7 +43,8 @@ extern "C" __global__ void gather_gradients(Batch b, const float* chunks, int co
   if (threadIdx.x == 32) control->spread = (float)(1.0 / (1.0 - pow((double)control->beta2, (double)control->steps)));
 }
 
-// Copies of an entry for products, forward and backward, at given places; the first place is none for entries that no packed product reads.
+// Copies of an entry for products, forward and backward, at given places; the first place is none
+// for entries that no packed product reads.
 __device__ __forceinline__ void copy_out(float value, int at, void* forward, void* backward, const uint2* places) {
   const uint2 place = places[at];
   if (place.x == NOWHERE) {
@@ -64,7 +66,8 @@ __device__ __forceinline__ void copy_out(float value, int at, void* forward, voi
 #endif
 }
 
-// `places`: where an entry's copies lie. Entries in [idle_from, idle_to) are reached by no gradient and left alone.
+// `places`: where an entry's copies lie. Entries in [idle_from, idle_to) are reached by no gradient
+// and left alone.
 extern "C" __global__ void adam(Batch b, int size, int idle_from, int idle_to, const float* gradient, float* first, float* second, float* values, void* forward, void* backward, const uint2* places) {
   const Control* control = b.control;
   const int at = blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,10 +1,14 @@
-// c = a * w: a [ROWS, K] in shared memory with four values of padding per row, w [K, N] in device memory, packed in the order in which lanes take it. All threads of the block
-// take part; K and N are multiples of 16. A warp computes 16 x 16 * PIECES entries of D columns at a time: as many warps as there are such rows of pieces.
+// c = a * w: a [ROWS, K] in shared memory with four values of padding per row, w [K, N] in device
+// memory, packed in the order in which lanes take it. All threads of the block take part; K and N
+// are multiples of 16. A warp computes 16 x 16 * PIECES entries of D columns at a time: as many
+// warps as there are such rows of pieces.
 //
-// Weights depend on no other block, so they are under way before anything else: a kernel's matrices pass through a ring of STAGES stages in shared memory, one after the
-// other, in chunks of CHUNK steps along k and D columns.
+// Weights depend on no other block, so they are under way before anything else: a kernel's matrices
+// pass through a ring of STAGES stages in shared memory, one after the other, in chunks of CHUNK
+// steps along k and D columns.
 //
-// PRECISION 0: f32, each factor as the sum of two TF32 numbers, of whose four products the smallest is left out: the error is that of f32. 1: TF32. 2: bf16.
+// PRECISION 0: f32, each factor as the sum of two TF32 numbers, of whose four products the smallest
+// is left out: the error is that of f32. 1: TF32. 2: bf16.
 
 #define PADDED(width) ((width) + 4)
 #define TERMS (PRECISION == 0 ? 2 : 1)
@@ -18,8 +22,10 @@ __device__ __forceinline__ u32 rounded(float v) {
 }
 // What rounding left.
 __device__ __forceinline__ u32 rest(float v, u32 high) { return rounded(v - __uint_as_float(high)); }
-// What a tensor core, which cuts values off, makes a TF32 number of `v`: one of its two neighbours, at most 2/3 of their distance away, and `v` where it is one. Rounding to the
-// nearest takes three instructions that wait for each other, for NaN and infinity must stay what they are; the product takes one, and keeps them.
+// What a tensor core, which cuts values off, makes a TF32 number of `v`: one of its two neighbours,
+// at most 2/3 of their distance away, and `v` where it is one. Rounding to the nearest takes three
+// instructions that wait for each other, for NaN and infinity must stay what they are; the product
+// takes one, and keeps them.
 __device__ __forceinline__ u32 cut_off(float v) { return __float_as_uint(v * (1.f + 1.f / 3072.f)); }
 // A factor as tensor cores take it, and what that leaves of it where there is a second term.
 __device__ __forceinline__ void split(float v, u32& high, u32& low) {
@@ -39,7 +45,8 @@ __device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], const
 // A lane's places along k.
 #define LANE_STEPS 2
 __device__ __forceinline__ int lane_step(int q) { return threadIdx.x % 4 + q * 4; }
-// The share of a lane in a 16 x 8 matrix on the left, at(which of its two rows, which of its places along k), and in an 8 x 8 matrix on the right, at(place).
+// The share of a lane in a 16 x 8 matrix on the left, at(which of its two rows, which of its places
+// along k), and in an 8 x 8 matrix on the right, at(place).
 template <class F>
 __device__ __forceinline__ void load_left(u32 (&a)[TERMS][4], F at) {
 #pragma unroll
@@ -101,7 +108,8 @@ __device__ __forceinline__ void load_tile(u32 (&a)[TERMS][4], const float* tile,
 }
 #endif
 
-// d += a * b, all terms that count; small ones first. Tensor cores cut sums off instead of rounding them, so for f32 the last addition is not theirs.
+// d += a * b, all terms that count; small ones first. Tensor cores cut sums off instead of rounding
+// them, so for f32 the last addition is not theirs.
 __device__ __forceinline__ void multiply_all(float (&d)[4], const u32 (&a)[TERMS][4], const u32 (&b)[TERMS][2]) {
   if (TERMS == 1) {
     multiply(d, a[0], b[0]);
@@ -163,8 +171,9 @@ struct Sums {
   __device__ __forceinline__ float2 pair(int i) const { return make_float2(v[i / 2][i % 2 * 2], v[i / 2][i % 2 * 2 + 1]); }
 };
 
-// A matrix [K, N] in device memory: chunks of CHUNK steps along k and D columns lie one after the other, D columns after D columns; those of the last columns may be narrower, and
-// those of the last steps shorter.
+// A matrix [K, N] in device memory: chunks of CHUNK steps along k and D columns lie one after the
+// other, D columns after D columns; those of the last columns may be narrower, and those of the
+// last steps shorter.
 template <int K, int N>
 struct Chunks {
   static constexpr int DEEP = (K / STEP + CHUNK - 1) / CHUNK, COUNT = (N + D - 1) / D * DEEP;
@@ -187,8 +196,9 @@ struct Chunks {
   }
 };
 
-// Weights on their way through the ring, which begins shared memory: a matrix, or two, of which the second takes what the first gives: D columns of the first, then the D rows
-// of the second that they are for, and so on.
+// Weights on their way through the ring, which begins shared memory: a matrix, or two, of which the
+// second takes what the first gives: D columns of the first, then the D rows of the second that
+// they are for, and so on.
 template <int K1, int N1, int K2 = 0, int N2 = 0>
 struct Weights {
   Chunks<K1, N1> first;
@@ -216,8 +226,9 @@ struct Weights {
     end_copies();
   }
 
-  // Adds the product of `steps` steps of `a`, rows `pitch` apart, and the next chunks, which are `width` columns wide. `a` may have been written just before; `begin` is called
-  // when it is there, and everybody done with what came before.
+  // Adds the product of `steps` steps of `a`, rows `pitch` apart, and the next chunks, which are
+  // `width` columns wide. `a` may have been written just before; `begin` is called when it is
+  // there, and everybody done with what came before.
   template <class B>
   __device__ __forceinline__ void add(const float* a, int pitch, int steps, int width, Sums& sums, B begin) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, row = warp / ABREAST * 16, own = warp % ABREAST * PIECES;
@@ -255,7 +266,8 @@ struct Weights {
     }
   }
 
-  // The product with the matrix on the right; put(row, column, two neighbouring entries, what get(row, column) brought meanwhile) takes the result.
+  // The product with the matrix on the right; put(row, column, two neighbouring entries, what
+  // get(row, column) brought meanwhile) takes the result.
   template <int K, int N, class G, class F>
   __device__ void product(const float* a, G get, F put) {
 #pragma unroll 1

@@ -1,4 +1,5 @@
-// Gradients of matrices: dW = a^T * g over the rows of a chunk, and the column sums of g for the bias. Chunks are added up by `gather_gradients`.
+// Gradients of matrices: dW = a^T * g over the rows of a chunk, and the column sums of g for the
+// bias. Chunks are added up by `gather_gradients`.
 
 struct Job {
   const float* a;   // [rows, k], normalised by `site` where that is not empty
@@ -32,7 +33,8 @@ __device__ __forceinline__ void take(float* to, const float* from) {
   else *to = *from;
 }
 
-// A block takes UNIT x UNIT entries of one matrix over one chunk. While one set of rows is multiplied, the next ones are on their way.
+// A block takes UNIT x UNIT entries of one matrix over one chunk. While one set of rows is
+// multiplied, the next ones are on their way.
 extern "C" __global__ void __launch_bounds__(UNIT_THREADS, UNIT_BLOCKS) weigh_gradients(Batch b, const __grid_constant__ Jobs jobs) {
   int number = 0;
   while (number + 1 < jobs.count && (int)blockIdx.x >= jobs.list[number + 1].first) number++;
@@ -43,7 +45,8 @@ extern "C" __global__ void __launch_bounds__(UNIT_THREADS, UNIT_BLOCKS) weigh_gr
   const int per = ((rows + job.chunks - 1) / job.chunks + DEPTH - 1) / DEPTH * DEPTH;
   const int from = min(rows, chunk * per), to = min(rows, from + per);
   const int K = job.k, N = job.n;
-  // A thread always copies the same four columns: UNIT / 4 rows are as many copies as there are threads.
+  // A thread always copies the same four columns: UNIT / 4 rows are as many copies as there are
+  // threads.
   const int c = threadIdx.x % (UNIT / 4) * 4, r0 = threadIdx.x / (UNIT / 4);
   const bool real_a = k0 + c < K, real_g = n0 + c < N;
   const float *a = job.a + (size_t)(from + r0) * K + (real_a ? k0 + c : 0), *dy = job.g + (size_t)(from + r0) * N + (real_g ? n0 + c : 0);
@@ -64,8 +67,9 @@ extern "C" __global__ void __launch_bounds__(UNIT_THREADS, UNIT_BLOCKS) weigh_gr
   };
 #pragma unroll 1
   for (int i = 0; i < AHEAD - 1; i++) send(i);
-  // A warp takes HIGH times EACH pieces of 16 x 8, and every HIGH-th step along the rows of a set. Which channels are rows and columns of a piece is free: a lane's are neighbours,
-  // 2 * HIGH on the left and RUN on the right, so that it takes them at once.
+  // A warp takes HIGH times EACH pieces of 16 x 8, and every HIGH-th step along the rows of a set.
+  // Which channels are rows and columns of a piece is free: a lane's are neighbours, 2 * HIGH on
+  // the left and RUN on the right, so that it takes them at once.
   constexpr int HIGH = UNIT % 32 == 0 ? 2 : 1, TALL = UNIT / 16 / HIGH, WIDE = UNIT / 8, WARPS = UNIT_THREADS / 32;
   constexpr int SHARE = WARPS / HIGH / TALL > 0 ? WARPS / HIGH / TALL : 1, EACH = WIDE / SHARE, RUN = EACH % 4 == 0 ? 4 : EACH % 2 == 0 ? 2 : 1;
   static_assert(WIDE % SHARE == 0, "every warp has as many pieces");
