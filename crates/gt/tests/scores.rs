@@ -20,7 +20,7 @@ fn graph(number: usize, task: &str) -> Value {
         "number" => json!([number as f64 * 0.37 % 5.1 + 0.01]),
         "class" => json!([(number * number + nodes) % 3]),
         "labels" => json!([number % 2, nodes % 2, (number / 3) % 2]),
-        _ => json!((0..nodes).map(|node| [usize::from((number + node) % 4 == 0)]).collect::<Vec<_>>()),
+        _ => json!((0..nodes).map(|node| [usize::from((number + node).is_multiple_of(4))]).collect::<Vec<_>>()),
     };
     let split = ["train", "train", "train", "train", "train", "val", "val", "test", "test", "test"][number % 10];
     json!({"num_nodes": nodes, "node_feat": features, "edge_index": [src, dst], "y": y, "split": split})

@@ -41,8 +41,8 @@ impl ScheduleState {
         if epoch < config.warmup { base * (epoch + 1) as f64 / (config.warmup + 1) as f64 } else { base }
     }
 
-    /// Records an epoch: its validation loss, or another value of which less is better. Returns whether training should end because the
-    /// rate is too small.
+    /// Records the validation loss of an epoch, or another value of which less is better. Returns
+    /// whether training should end because the rate is too small.
     pub(crate) fn finish_epoch(&mut self, config: &ScheduleConfig, loss: f64) -> bool {
         if config.name != Schedule::Plateau {
             return false;

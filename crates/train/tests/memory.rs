@@ -72,7 +72,7 @@ fn reading_and_preparing_a_training_hold_the_graphs_once() {
             let (prepared, peak) = MEMORY.measure(prepare);
             (prepared.graphs.bytes(), peak)
         });
-        // A chunk of the file takes as much for both. A second copy of the graphs would add 1 to the growth.
+        // A chunk of the file takes as much for both. A second copy of the graphs would add 1.
         let growth = (large.1 as f64 - small.1 as f64) / (large.0 - small.0) as f64;
         assert!(growth < most, "{name}: the peak grows by {growth} bytes per byte of graphs");
     }

@@ -1,14 +1,14 @@
-//! Metrics of predictions in two forms: `paper`, which the published code reports, and `exact`, over
-//! the whole split.
+//! Metrics of predictions in two forms: `paper`, which the published code reports, and `exact`,
+//! over the whole split.
 //!
 //! | targets | metric | paper form: mean over batches of | exact form: over the whole split |
 //! |---|---|---|---|
 //! | real numbers | `mae` | mean absolute error | mean absolute error |
-//! | one class | `accuracy` | mean recall of labelled or predicted classes | share of rows whose class is right |
+//! | one class | `accuracy` | mean recall of labelled or predicted classes | share of right rows |
 //! | several yes/no labels | `roc_auc` | area, where defined | mean over labels where defined |
 //!
-//! With `model.metrics = "paper"` the exact form of `accuracy` is the mean recall of the classes that
-//! occur among the labels. Further metrics are over the whole split:
+//! With `model.metrics = "paper"` the exact form of `accuracy` is the mean recall of the classes
+//! that occur among the labels. Further metrics are over the whole split:
 //!
 //! | targets | further metrics |
 //! |---|---|

@@ -68,8 +68,8 @@ pub(super) fn label_log_loss(scores: Vec<(f32, bool)>) -> f64 {
 /// More classes than this have no ranking metrics: each class is ranked apart.
 const MOST_CLASSES: usize = 100;
 
-/// `roc_auc` and `average_precision` of classes. Of two classes, the second one is the positive one.
-/// Of more, each class is compared with all others, by its probability, and the mean is taken.
+/// `roc_auc` and `average_precision` of classes. Of two classes, the second one is the positive
+/// one. Of more, each class is compared with all others by its probability, and the mean is taken.
 pub(super) fn of_classes(predicted: Predicted<'_>) -> Vec<(&'static str, f64)> {
     let width = predicted.width;
     if !(2..=MOST_CLASSES).contains(&width) {
