@@ -1,8 +1,9 @@
-//! The folder for what can be made or fetched again.
+//! The folder for what can be computed or fetched again.
 
 use std::path::PathBuf;
 
 use etcetera::{BaseStrategy, choose_base_strategy};
+use gt_train::EncodingCache;
 
 /// `GT_CACHE`, or this program's place in the user's cache folder; none for a user without one.
 pub fn cache_folder() -> Option<PathBuf> {
@@ -12,7 +13,7 @@ pub fn cache_folder() -> Option<PathBuf> {
     }
 }
 
-/// What `gt data fetch zinc` has got, if it has.
+/// The data set that `gt data fetch zinc` stores.
 pub fn fetched_zinc() -> Option<PathBuf> {
     Some(cache_folder()?.join("zinc12k.parquet")).filter(|file| file.exists())
 }
@@ -20,4 +21,9 @@ pub fn fetched_zinc() -> Option<PathBuf> {
 /// Folder for compiled kernels.
 pub fn kernel_cache() -> Option<PathBuf> {
     Some(cache_folder()?.join("kernels"))
+}
+
+/// Encodings that `gt train` and `gt eval` have computed.
+pub fn encoding_cache() -> Option<EncodingCache> {
+    Some(EncodingCache::new(cache_folder()?.join("encodings")))
 }

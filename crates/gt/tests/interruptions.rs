@@ -16,6 +16,9 @@ use gt_testing::{Resource, say, skip};
 use serde_json::Value;
 use support::assert_names;
 
+/// Cache folder of the tests.
+const CACHE: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/cache");
+
 /// A tiny model with everything random in it, saved as often as possible.
 const BEGIN: &str = "train --data data.jsonl --out run --set model.layers=1 --set model.width=8 --set model.heads=2 \
                      --set model.encoding=laplacian --set model.encoding_size=2 --set model.dropout=0.1 --set train.batch=4 \
@@ -56,6 +59,7 @@ impl Place {
         Command::new(program)
             .args(arguments)
             .current_dir(&self.0)
+            .env("GT_CACHE", CACHE)
             .stderr(said)
             .stdout(File::create(self.path("out.txt")).unwrap())
             .spawn()
@@ -250,6 +254,7 @@ fn a_terminal_that_goes_away_stops_no_run_and_costs_no_step() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_gt"))
         .args(begin(EPOCHS).split_whitespace())
         .current_dir(&place.0)
+        .env("GT_CACHE", CACHE)
         .stderr(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()
@@ -404,7 +409,12 @@ fn a_full_disk_stops_a_run_and_with_more_space_it_ends_with_the_same_bytes() {
         let _ = fs::remove_dir_all(place.path("run"));
         let script = ["sh", "-c", &script];
         let mut command = Command::new("unshare");
-        command.args(flags).args(script).current_dir(&place.0).env("GT", env!("CARGO_BIN_EXE_gt"));
+        command
+            .args(flags)
+            .args(script)
+            .current_dir(&place.0)
+            .env("GT", env!("CARGO_BIN_EXE_gt"))
+            .env("GT_CACHE", CACHE);
         command.output().is_ok_and(|output| output.status.success())
     };
     if !attempt(&["--mount"]) && !attempt(&["--mount", "--map-root-user"]) {
@@ -546,8 +556,11 @@ fn a_second_process_in_the_same_directory_is_refused() {
     let mut first = place.start(&begin(100_000));
     place.wait_for(&mut first, 1);
     for line in [RESUME.to_owned(), begin(3)] {
-        let output =
-            Command::new(env!("CARGO_BIN_EXE_gt")).args(line.split_whitespace()).current_dir(&place.0).output();
+        let output = Command::new(env!("CARGO_BIN_EXE_gt"))
+            .args(line.split_whitespace())
+            .current_dir(&place.0)
+            .env("GT_CACHE", CACHE)
+            .output();
         let output = output.unwrap();
         assert_eq!(output.status.code(), Some(2));
         // The error is not about the run that has begun in this folder.

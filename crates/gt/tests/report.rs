@@ -12,7 +12,10 @@ use serde_json::{Value, json};
 
 fn gt(folder: &Path, line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gt"));
-    command.args(line.split_whitespace()).current_dir(folder);
+    command
+        .args(line.split_whitespace())
+        .current_dir(folder)
+        .env("GT_CACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"));
     command
 }
 
@@ -173,12 +176,12 @@ fn check_events(run: &Path, epochs: usize) {
     let history = history(run);
     assert_eq!(history.len(), epochs);
     let tags: [(&str, &str); 8] = [
-        ("loss/train", "/train/loss/paper"),
-        ("loss/val", "/val/loss/paper"),
-        ("loss/test", "/test/loss/paper"),
-        ("accuracy/train", "/train/metric/paper"),
-        ("accuracy/val", "/val/metric/paper"),
-        ("accuracy/test", "/test/metric/paper"),
+        ("loss/train", "/train/loss/exact"),
+        ("loss/val", "/val/loss/exact"),
+        ("loss/test", "/test/loss/exact"),
+        ("accuracy/train", "/train/metric/exact"),
+        ("accuracy/val", "/val/metric/exact"),
+        ("accuracy/test", "/test/metric/exact"),
         ("lr", "/lr"),
         ("seconds", "/seconds"),
     ];

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use gt_data::{Dataset, SbmSet, SbmSizes, ZINC_12K, content_hash};
 use gt_models::{Config, PublishedSet};
 use gt_nn::backend::Device;
-use gt_train::{Prepared, Resident};
+use gt_train::{EncodingCache, Prepared, Resident};
 
 use crate::cell::Cell;
 use crate::error::{ReproduceError, Result};
@@ -75,7 +75,7 @@ impl SharedData {
         if !self.source.allow_other_data && !is_published(cell.set(), &used) {
             return Err(ReproduceError::NotZinc { file: origin });
         }
-        let cache = self.source.encodings.join(&used.name);
+        let cache = EncodingCache::new(&self.source.encodings);
         let data = Prepared::for_training(dataset, config, Some(&cache))
             .map_err(|cause| ReproduceError::Task { data: origin, cause: Box::new(cause) })?;
         let prepared = Arc::new(PreparedData { data, used, resident: Mutex::default() });

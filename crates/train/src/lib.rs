@@ -59,6 +59,7 @@ mod tensorboard;
 mod trainer;
 
 pub use backend::{Purpose, Resident};
+pub use encodings::{CacheFile, EncodingCache};
 pub use error::{ChangedKey, CheckpointProblem, DataProblem, Result, RunProblem, TrainError};
 pub use evaluate::{Scores, evaluate};
 pub use expected::expected;

@@ -3,7 +3,6 @@
 
 use gt_nn::AttentionScope;
 use std::borrow::Cow;
-use std::path::Path;
 
 use gt_data::{Dataset, PartInfo, Parts, SplitBy, SplitPlan, Splits, make_split, usual_level};
 use gt_graph::{
@@ -15,7 +14,7 @@ use gt_nn::backend::{DataSource, Labels, PassPlan, PreparedBatch, labels_by_batc
 use gt_nn::{Loss, Network, Weights};
 use sha2::{Digest, Sha256};
 
-use crate::encodings::ensure_encodings;
+use crate::encodings::{EncodingCache, ensure_encodings};
 use crate::error::{DataProblem, Result};
 use crate::links::Links;
 use crate::metrics::Metric;
@@ -78,7 +77,7 @@ impl Prepared {
     ///
     /// # Errors
     /// If data and configuration do not fit, or the training or validation split has no labels.
-    pub fn for_training(dataset: Dataset, config: &Config, cache: Option<&Path>) -> Result<Self> {
+    pub fn for_training(dataset: Dataset, config: &Config, cache: Option<&EncodingCache>) -> Result<Self> {
         let fingerprint = fingerprint(&dataset);
         let schema = dataset.schema().clone();
         let mut prepared = Self { fingerprint, ..Self::build(dataset, config, schema, cache)? };
@@ -96,13 +95,13 @@ impl Prepared {
     ///
     /// # Errors
     /// If its columns are not those of the model, or values lie beyond the model's vocabularies.
-    pub fn for_model(dataset: Dataset, model: &Model, cache: Option<&Path>) -> Result<Self> {
+    pub fn for_model(dataset: Dataset, model: &Model, cache: Option<&EncodingCache>) -> Result<Self> {
         model.check(dataset.graphs())?;
         let prepared = Self::build(dataset, &model.config, model.schema.clone(), cache)?;
         Ok(Self { scaling: model.scaling.clone(), ..prepared })
     }
 
-    fn build(dataset: Dataset, config: &Config, mut schema: Schema, cache: Option<&Path>) -> Result<Self> {
+    fn build(dataset: Dataset, config: &Config, mut schema: Schema, cache: Option<&EncodingCache>) -> Result<Self> {
         let loss = config.loss(&schema)?;
         let (mut graphs, splits, links) = match config.data.task {
             TaskName::Targets => {

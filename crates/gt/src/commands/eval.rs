@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::configured_data::{ConfiguredData, set_data_file};
 use super::data_notes::print_replaced_encodings;
 use super::model_args::ModelArgs;
+use crate::cache::encoding_cache;
 use crate::console;
 use crate::device::DeviceArgs;
 
@@ -70,7 +71,7 @@ impl Arguments {
         let ConfiguredData { dataset, file } = ConfiguredData::load_for(&config, &model)?;
         let drawn = dataset.split().is_none();
         let named = |e: TrainError| e.in_file(file.as_deref());
-        let prepared = Prepared::for_model(dataset, &model, file.as_deref()).map_err(named)?;
+        let prepared = Prepared::for_model(dataset, &model, encoding_cache().as_ref()).map_err(named)?;
         let split = match self.split {
             SplitName::Train => Split::Train,
             SplitName::Val => Split::Val,

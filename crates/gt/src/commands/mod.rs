@@ -2,6 +2,7 @@
 
 mod attention;
 mod bench;
+mod cache;
 mod check;
 mod config;
 mod config_args;
@@ -45,6 +46,9 @@ pub enum Command {
     /// Show or check a configuration, or list all keys
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    /// Show or clear the cache of encodings, kernels and fetched data
+    #[command(subcommand)]
+    Cache(cache::CacheCommand),
     /// Read weights of the published PyTorch code into a model file
     Import(import::Arguments),
     Reproduce(Box<reproduce::Arguments>),
@@ -83,6 +87,7 @@ impl Command {
             Command::Embed(arguments) => arguments.run(),
             Command::Attention(arguments) => arguments.run(),
             Command::Config(command) => command.run(),
+            Command::Cache(command) => command.run(),
             Command::Import(arguments) => arguments.run(),
             Command::Reproduce(arguments) => arguments.run(),
             Command::Bench(arguments) => arguments.run(),

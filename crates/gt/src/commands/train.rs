@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use super::config_args::{ConfigArgs, ConfigSource};
 use super::configured_data::{ConfiguredData, set_data_file};
 use super::data_notes::print_training_notes;
-use crate::cache::fetched_zinc;
+use crate::cache::{encoding_cache, fetched_zinc};
 use crate::console;
 use crate::device::{DeviceChoice, PrecisionName};
 use crate::interrupt::{Interrupted, interrupt};
@@ -79,7 +79,8 @@ impl Arguments {
         let config = &runs[0].config;
         let ConfiguredData { dataset, file } = ConfiguredData::load(config)?;
         let has_targets = dataset.schema().target.is_some();
-        let data = Prepared::for_training(dataset, config, file.as_deref()).map_err(|e| e.in_file(file.as_deref()))?;
+        let cache = encoding_cache();
+        let data = Prepared::for_training(dataset, config, cache.as_ref()).map_err(|e| e.in_file(file.as_deref()))?;
         print_training_notes(&data, data.links.is_some() && has_targets);
         let interrupt = interrupt();
         let resident = self.place(&data)?;

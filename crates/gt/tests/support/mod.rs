@@ -17,6 +17,16 @@ pub fn assert_names(message: &str, facts: &[&str]) {
     }
 }
 
+/// The program, with a cache folder of the tests.
+pub fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gt"));
+    command.env("GT_CACHE", TEST_CACHE);
+    command
+}
+
+/// The cache folder of the tests.
+pub const TEST_CACHE: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/cache");
+
 /// A folder in which `gt` runs.
 pub struct Place(pub tempfile::TempDir);
 
@@ -35,7 +45,7 @@ impl Place {
 
     /// Runs `gt` in this folder.
     pub fn gt(&self, line: &str) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_gt")).args(line.split_whitespace()).current_dir(&self.0).output().unwrap()
+        program().args(line.split_whitespace()).current_dir(&self.0).output().unwrap()
     }
 
     pub fn done(&self, line: &str) -> String {

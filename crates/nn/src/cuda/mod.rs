@@ -23,5 +23,6 @@ pub use device::{CudaDevice, Precision};
 pub use engine::{CudaEngine, CudaTask, Pass, PassResult};
 pub use error::{CpuOnly, CudaError, OnGpu};
 pub use labels::CudaLabels;
+pub use program::KERNEL_EXTENSION;
 pub use resident::ResidentData;
 pub(crate) use resident::Size;

@@ -32,6 +32,9 @@ const SOURCES: [(&str, &str); 11] = [
     ("optimiser.cu", include_str!("kernels/optimiser.cu")),
 ];
 
+/// The end of the names of files that hold compiled kernels.
+pub const KERNEL_EXTENSION: &str = "cubin";
+
 /// Sizes that kernels and launches must agree on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
@@ -416,7 +419,11 @@ fn cache_name(options: &[String]) -> PathBuf {
         let bytes = options.iter().flat_map(|option| option.bytes().chain([0])).chain(source().into_bytes());
         bytes.fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
     };
-    PathBuf::from(format!("{:016x}{:016x}.cubin", hash(0xcbf2_9ce4_8422_2325), hash(0x8422_2325_cbf2_9ce4)))
+    PathBuf::from(format!(
+        "{:016x}{:016x}.{KERNEL_EXTENSION}",
+        hash(0xcbf2_9ce4_8422_2325),
+        hash(0x8422_2325_cbf2_9ce4)
+    ))
 }
 
 /// Stores machine code in the cache. A cache that cannot be written is no error.
