@@ -1,5 +1,5 @@
-//! A graph with weighted edges as SVG: one file without external resources, light or dark like the
-//! reader's system.
+//! A graph with weighted edges as SVG: one file without external resources. Colours and fonts are
+//! attributes of every mark, so programs without CSS (converters, slides, LaTeX) draw it too.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
@@ -52,12 +52,16 @@ const MOST_ARROWS: usize = 20_000;
 /// Entries of the legend.
 const MOST_LISTED: usize = 12;
 
-const STYLE: &str = "\
-svg{--ground:#fff;--ink:#1f2328;--soft:#6e7781;--line:#0b4f9e;--bond:#d0d7de;--node:#8c96a0;background:var(--ground)}\
-@media(prefers-color-scheme:dark){svg{--ground:#0d1117;--ink:#e6edf3;--soft:#8b949e;--line:#79b8ff;--bond:#30363d;--node:#6e7781}}\
-text{font-family:system-ui,sans-serif;fill:var(--ink)}.t{font-size:14px;font-weight:600}.s{font-size:11px;fill:var(--soft)}\
-.n text{font-size:10px;text-anchor:middle}.n circle{stroke:var(--ground);stroke-width:1.5}.b line{stroke:var(--bond);stroke-width:6;stroke-linecap:round}\
-.e path{fill:none;stroke:var(--line)}.e polygon{fill:var(--line)}";
+/// Background, and the gap between a disc and the arrows behind it.
+const GROUND: &str = "#fff";
+/// Text, and text of lesser weight.
+const INK: &str = "#1f2328";
+const SOFT: &str = "#59626b";
+const ARROW: &str = "#0b4f9e";
+/// Edges of the data, under the arrows.
+const BOND: &str = "#d0d7de";
+/// Nodes without categories.
+const NODE: (&str, &str) = ("#6e7781", "#fff");
 
 impl Picture<'_> {
     /// The text of the file.
@@ -76,8 +80,10 @@ impl Picture<'_> {
         let most = self.weights.iter().copied().fold(0.0, f32::max);
         let mut out = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" height=\"{height:.0}\" \
-             role=\"img\">\n<title>{0}</title>\n<style>{STYLE}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"var(--ground)\"/>\n\
-             <text class=\"t\" x=\"{MARGIN}\" y=\"28\">{0}</text>\n<g transform=\"translate({shift:.1} 0)\">\n",
+             role=\"img\" font-family=\"system-ui, Helvetica, Arial, sans-serif\">\n<title>{0}</title>\n\
+             <rect width=\"100%\" height=\"100%\" fill=\"{GROUND}\"/>\n\
+             <text x=\"{MARGIN}\" y=\"28\" fill=\"{INK}\" font-size=\"14\" font-weight=\"600\">{0}</text>\n\
+             <g transform=\"translate({shift:.1} 0)\">\n",
             escape(&self.title)
         );
         self.bonds(&mut out, &places);
@@ -95,16 +101,16 @@ impl Picture<'_> {
         if pairs.len() > 3 * self.nodes {
             return;
         }
-        *out += "<g class=\"b\">\n";
+        *out += "<g stroke-width=\"6\" stroke-linecap=\"round\">\n";
         for (a, b) in pairs {
             let ([x, y], [u, v]) = (places[a], places[b]);
-            let _ = writeln!(out, "<line x1=\"{x:.1}\" y1=\"{y:.1}\" x2=\"{u:.1}\" y2=\"{v:.1}\"/>");
+            let _ = writeln!(out, "<line x1=\"{x:.1}\" y1=\"{y:.1}\" x2=\"{u:.1}\" y2=\"{v:.1}\" stroke=\"{BOND}\"/>");
         }
         *out += "</g>\n";
     }
 
     fn arrows(&self, out: &mut String, places: &[[f64; 2]], most: f32) {
-        *out += "<g class=\"e\">\n";
+        *out += "<g>\n";
         let mut seen: HashMap<(usize, usize), usize> = HashMap::new();
         // Light ones first, so that heavy ones lie on top.
         let mut order: Vec<usize> = (0..self.edges.len()).collect();
@@ -126,16 +132,16 @@ impl Picture<'_> {
     }
 
     fn discs(&self, out: &mut String, places: &[[f64; 2]]) {
-        *out += "<g class=\"n\">\n";
+        *out += "<g font-size=\"10\" text-anchor=\"middle\">\n";
         for (node, [x, y]) in places.iter().enumerate() {
             let category = self.categories.map(|(_, values)| values[node]);
-            let (fill, ink) = category.map_or(("var(--node)", "#fff"), colour);
+            let (fill, ink) = category.map_or(NODE, colour);
             let about = category
                 .map_or(String::new(), |value| format!(": {} {value}", escape(self.categories.map_or("", |c| c.0))));
             let _ = writeln!(
                 out,
-                "<g><title>node {node}{about}</title><circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{RADIUS}\" fill=\"{fill}\"/>\
-                 <text x=\"{x:.1}\" y=\"{:.1}\" style=\"fill:{ink}\">{node}</text></g>",
+                "<g><title>node {node}{about}</title><circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{RADIUS}\" fill=\"{fill}\" stroke=\"{GROUND}\" stroke-width=\"1.5\"/>\
+                 <text x=\"{x:.1}\" y=\"{:.1}\" fill=\"{ink}\">{node}</text></g>",
                 y + 3.5
             );
         }
@@ -146,54 +152,42 @@ impl Picture<'_> {
         let y = top + LEGEND / 2.0;
         let mut x = MARGIN;
         if !self.edges.is_empty() {
-            *out += "<g class=\"e\">\n";
-            let _ = writeln!(out, "<text class=\"s\" x=\"{x}\" y=\"{:.1}\">weight</text>", y + 4.0);
+            small(out, x, y, "weight");
             x += 48.0;
             for share in [1.0, 0.5, 0.1] {
                 let weight = most * share;
                 Curve::between([x - RADIUS, y], [x + 46.0 + RADIUS, y], 0.0).draw(out, weight, most, "");
-                let _ =
-                    writeln!(out, "<text class=\"s\" x=\"{:.1}\" y=\"{:.1}\">{weight:.3}</text>", x + 54.0, y + 4.0);
+                small(out, x + 54.0, y, &format!("{weight:.3}"));
                 x += 104.0;
             }
             if self.edges.len() > MOST_ARROWS {
-                let all = self.edges.len();
-                let _ = writeln!(
-                    out,
-                    "<text class=\"s\" x=\"{x:.1}\" y=\"{:.1}\">the heaviest {MOST_ARROWS} of {all}</text>",
-                    y + 4.0
-                );
+                small(out, x, y, &format!("the heaviest {MOST_ARROWS} of {}", self.edges.len()));
             }
-            *out += "</g>\n";
         } else {
-            let _ = writeln!(out, "<text class=\"s\" x=\"{x}\" y=\"{:.1}\">no edges</text>", y + 4.0);
+            small(out, x, y, "no edges");
         }
         let Some((name, values)) = self.categories else { return };
         let y = y + LEGEND;
         let mut kinds: Vec<u32> = values.to_vec();
         kinds.sort_unstable();
         kinds.dedup();
-        let _ = writeln!(out, "<text class=\"s\" x=\"{MARGIN}\" y=\"{:.1}\">{}</text>", y + 4.0, escape(name));
+        small(out, MARGIN, y, name);
         let mut x = MARGIN + 6.5 * name.chars().count() as f64 + 12.0;
         for &kind in kinds.iter().take(MOST_LISTED) {
-            let _ = writeln!(
-                out,
-                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\" fill=\"{}\"/><text class=\"s\" x=\"{:.1}\" y=\"{:.1}\">{kind}</text>",
-                colour(kind).0,
-                x + 9.0,
-                y + 4.0
-            );
+            let _ = write!(out, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\" fill=\"{}\"/>", colour(kind).0);
+            small(out, x + 9.0, y, &kind.to_string());
             x += 24.0 + 7.0 * kind.to_string().len() as f64;
         }
         if kinds.len() > MOST_LISTED {
-            let _ = writeln!(
-                out,
-                "<text class=\"s\" x=\"{x:.1}\" y=\"{:.1}\">and {} more</text>",
-                y + 4.0,
-                kinds.len() - MOST_LISTED
-            );
+            small(out, x, y, &format!("and {} more", kinds.len() - MOST_LISTED));
         }
     }
+}
+
+/// Writes a small text of the legend, centred at a height.
+fn small(out: &mut String, x: f64, middle: f64, text: &str) {
+    let (y, text) = (middle + 4.0, escape(text));
+    let _ = writeln!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"{SOFT}\" font-size=\"11\">{text}</text>");
 }
 
 /// An arrow: a quadratic or cubic curve and its head.
@@ -238,7 +232,9 @@ impl Curve {
         let title = if about.is_empty() { String::new() } else { format!("<title>{about}</title>") };
         let _ = writeln!(
             out,
-            "<g opacity=\"{opacity:.2}\">{title}<path d=\"{path}\" stroke-width=\"{stroke:.2}\"/><polygon points=\"{x:.1},{y:.1} {:.1},{:.1} {:.1},{:.1}\"/></g>",
+            "<g opacity=\"{opacity:.2}\">{title}\
+             <path d=\"{path}\" fill=\"none\" stroke=\"{ARROW}\" stroke-width=\"{stroke:.2}\"/>\
+             <polygon points=\"{x:.1},{y:.1} {:.1},{:.1} {:.1},{:.1}\" fill=\"{ARROW}\"/></g>",
             bx - dy * wide,
             by + dx * wide,
             bx + dy * wide,
@@ -269,4 +265,43 @@ fn shifted(point: [f64; 2], to: [f64; 2], by: f64) -> [f64; 2] {
 
 fn colour(category: u32) -> (&'static str, &'static str) {
     COLOURS[category as usize % COLOURS.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Colours of a tag: values of its `fill` and `stroke`.
+    fn colours(tag: &str) -> Vec<&str> {
+        let value = |name: &str| tag.split_once(&format!(" {name}=\"")).and_then(|(_, rest)| rest.split('"').next());
+        ["fill", "stroke"].into_iter().filter_map(value).collect()
+    }
+
+    #[test]
+    fn every_mark_has_its_colour_without_css() {
+        let (structure, edges) = ([(0, 1), (1, 2)], [(0, 1), (1, 0), (2, 2)]);
+        for categories in [None, Some(("a<b", &[0, 1, 17][..]))] {
+            for shown in [0, 3] {
+                let (edges, weights) = (&edges[..shown], &[0.5, 0.2, 1.0][..shown]);
+                let picture =
+                    Picture { title: "t".into(), nodes: 3, structure: &structure, edges, weights, categories };
+                let svg = picture.svg();
+                for css in ["var(", "<style", "style=", "class="] {
+                    assert!(!svg.contains(css), "{css} in {svg}");
+                }
+                let mut shapes = 0;
+                for tag in svg.split('<').map(|tag| tag.split('>').next().unwrap_or("")) {
+                    let name = tag.split([' ', '/']).next().unwrap_or("");
+                    if ["rect", "text", "line", "path", "polygon", "circle"].contains(&name) {
+                        let colours = colours(tag);
+                        assert!(colours.iter().any(|colour| colour.starts_with('#')), "<{tag}>");
+                        assert!(colours.iter().all(|colour| *colour == "none" || colour.starts_with('#')), "<{tag}>");
+                        shapes += 1;
+                    }
+                }
+                // Background, title, legend, two bonds, three discs with names; two marks per arrow.
+                assert!(shapes >= 11 + 2 * shown, "{shapes} shapes");
+            }
+        }
+    }
 }
