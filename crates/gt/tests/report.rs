@@ -137,6 +137,41 @@ fn a_real_browser_shows_reports_of_all_tasks_without_fault() {
     assert_eq!((&links["points"], &links["cells"]), (&json!(0), &json!(5)));
 }
 
+/// Trains on graphs in fixed splits with a target each, and returns the report.
+fn report_of(folder: &Path, more: &str, target: impl Fn(usize) -> Value) -> String {
+    let text = std::fs::read_to_string(rings(folder, target)).unwrap();
+    let with_split = |(number, line): (usize, &str)| {
+        let mut graph: Value = serde_json::from_str(line).unwrap();
+        graph["split"] = json!(if number < 40 { "train" } else { ["val", "test"][number % 2] });
+        format!("{graph}\n")
+    };
+    std::fs::write(folder.join("d.jsonl"), text.lines().enumerate().map(with_split).collect::<String>()).unwrap();
+    let _ = std::fs::remove_dir_all(folder.join("run"));
+    done(folder, &format!("train --data d.jsonl --out run --set train.epochs=2 {SMALL} {more}"));
+    std::fs::read_to_string(folder.join("run/report.html")).unwrap()
+}
+
+#[test]
+fn the_headline_has_a_baseline_and_the_test_curve_is_hidden() {
+    let place = tempfile::tempdir().unwrap();
+    // Training mean 5; the test graphs have 8, and an untrained network predicts neither.
+    let number = |number: usize| json!([if number < 40 { 4.0 + 2.0 * (number % 2) as f64 } else { 8.0 }]);
+    let page = report_of(place.path(), "", number);
+    assert!(page.contains("baseline 3.0000: the mean of the training targets"), "{page}");
+    assert!(page.contains("The score is not better than the baseline"), "{page}");
+    assert!(page.contains("curve val") && !page.contains("curve test") && page.contains("test split is not drawn"));
+    assert!(page.contains("<mark>width = 8</mark>") && !page.contains("<mark>residual"), "{page}");
+    // Of the ten test graphs, four have the most frequent training class.
+    let class = |number: usize| json!([if number < 40 { usize::from(number % 4 == 0) } else { number % 5 / 2 }]);
+    let page = report_of(place.path(), "", class);
+    assert!(page.contains("baseline 40.000 %: the most frequent training class"), "{page}");
+    let page = report_of(place.path(), "--set model.metrics=paper", class);
+    assert!(page.contains("baseline 33.333 %: the most frequent training class"), "{page}");
+    assert!(page.contains("curve test") && !page.contains("test split is not drawn"));
+    let page = report_of(place.path(), "--set data.task=links", number);
+    assert!(page.contains("baseline 0.5000: random scores"), "{page}");
+}
+
 /// The scalars of a run as the real TensorBoard reads them: `{tag: [[step, value], …]}`.
 fn scalars(run: &Path) -> Option<Value> {
     let script = "import json, sys\n\

@@ -225,6 +225,14 @@ impl Prepared {
         graphs.flat_map(|graph| self.graphs.row_range(self.level(), graph)).filter(move |&row| self.belongs(split, row))
     }
 
+    /// Column and value of each label of a split that is present.
+    pub(crate) fn labels_by_column(&self, split: Split) -> impl Iterator<Item = (usize, f64)> {
+        let columns = self.target().columns.len();
+        let rows = self.rows_of(split).flat_map(move |row| (0..columns).map(move |column| (row * columns, column)));
+        let target = self.graphs.target();
+        rows.filter_map(move |(first, column)| Some((column, target.as_ref()?.get(first + column)?)))
+    }
+
     /// Number of labels in a split, or of links for link prediction.
     pub fn labels_in(&self, split: Split) -> usize {
         if let Some(links) = &self.links {

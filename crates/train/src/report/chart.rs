@@ -21,7 +21,7 @@ pub(super) struct Chart<'a> {
     pub(super) id: &'a str,
     pub(super) title: &'a str,
     pub(super) series: Vec<Series>,
-    /// The epoch with the best validation loss.
+    /// The epoch of the best model.
     pub(super) best: Option<usize>,
     /// Powers of ten in any case; else only where values differ that much.
     pub(super) log: bool,
@@ -65,7 +65,7 @@ impl Chart<'_> {
                     title id={ (id) "-t" } { (self.title) " by epoch" }
                     desc id={ (id) "-d" } {
                         (described.join("; ")) "."
-                        @if let Some(epoch) = self.best { " The best validation loss is that of epoch " (epoch) "." }
+                        @if let Some(epoch) = self.best { " The best model is that of epoch " (epoch) "." }
                     }
                     (grid(&x, &y))
                     @if let Some(epoch) = self.best { (self.mark_best(epoch, &x, &y)) }

@@ -3,6 +3,8 @@
 //! | module | makes |
 //! |---|---|
 //! | [`page`] | the sections of a run |
+//! | [`baseline`] | the score of a model that has learned nothing |
+//! | [`configuration`] | the configuration, with marked changes |
 //! | [`data`] | the section about the data |
 //! | [`document`] | the page around them |
 //! | [`chart`] | curves over epochs |
@@ -15,7 +17,9 @@
 //! | [`text`] | numbers, dates and escaped text |
 
 mod axis;
+mod baseline;
 mod chart;
+mod configuration;
 mod confusion;
 mod data;
 mod document;
@@ -83,7 +87,7 @@ impl<'a> Report<'a> {
         evaluated.or_else(|| of_epoch(self.history.last()?, split))
     }
 
-    /// Scores of the model with the best validation loss.
+    /// Scores of the best model.
     fn best(&self, split: Split) -> Option<&Scores> {
         let best = self.outcome.best.as_ref()?;
         match split {

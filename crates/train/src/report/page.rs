@@ -5,11 +5,12 @@ use gt_models::config::MetricForm;
 use gt_nn::cpu::Isa;
 use maud::{Markup, html};
 
+use super::baseline::Baseline;
 use super::chart::{Chart, Series};
 use super::document::document;
 use super::table::{row, scrolling};
 use super::text::{count, counted, date, duration, number, rate};
-use super::{Report, confusion, data, of_epoch, scatter};
+use super::{Report, configuration, confusion, data, of_epoch, scatter};
 use crate::evaluate::{self, Scores};
 use crate::metrics::{Forms, Metric};
 use crate::outcome::{EpochRecord, Stop};
@@ -25,7 +26,7 @@ pub(super) fn html(report: &Report<'_>) -> String {
         ("data", "Data", data::section(report)),
         ("speed", "Speed", speed(report)),
         ("machine", "Machine", machine(report)),
-        ("configuration", "Configuration", configuration(report)),
+        ("configuration", "Configuration", configuration::section(report.config)),
     ];
     let body = html! {
         (header(report))
@@ -101,6 +102,10 @@ fn header(report: &Report<'_>) -> Markup {
         MetricForm::Exact => report.best(split),
         MetricForm::Paper => report.last(split),
     };
+    let baseline = Baseline::new(report.data, split);
+    let beaten = baseline.as_ref().zip(result).is_none_or(|(baseline, scores)| {
+        !scores.metric.exact.is_finite() || baseline.is_beaten_by(report.data.metric, scores.metric.exact)
+    });
     let facts = [
         ("epochs", count(outcome.epochs)),
         ("best model", best_epoch(report)),
@@ -120,7 +125,11 @@ fn header(report: &Report<'_>) -> Markup {
                         small { "over the whole split " (number(scores.metric.exact)) (unit) }
                     }
                 } @else { span { "No epoch is complete yet" } }
+                @if let Some(Baseline { score, rule }) = &baseline {
+                    small.baseline { "baseline " (number(*score)) (unit) ": " (rule) }
+                }
             }
+            @if !beaten { p { "The score is not better than the baseline." } }
             dl.facts { @for (name, value) in &facts { div { dt { (name) } dd { (value) } } } }
             p.quiet { (outcome.stop.sentence()) }
         }
@@ -192,11 +201,17 @@ fn curves(report: &Report<'_>) -> Markup {
     }
     let best = report.outcome.best.as_ref().map(|best| best.epoch);
     let form = report.data.form;
+    // Readers who see the test curve choose by it.
+    let drawn: &[Split] = match form {
+        MetricForm::Exact => &[Split::Train, Split::Val],
+        MetricForm::Paper => &Split::ALL,
+    };
+    let hidden = !drawn.contains(&Split::Test) && history.iter().any(|epoch| epoch.test.is_some());
     let series = |value: &dyn Fn(&Scores) -> f64| -> Vec<Series> {
         let of = |split: Split| move |epoch: &EpochRecord| of_epoch(epoch, split).map_or(f64::NAN, value);
         let all =
-            Split::ALL.map(|split| Series { class: split.name(), values: history.iter().map(of(split)).collect() });
-        all.into_iter().filter(|series| series.values.iter().any(|value| value.is_finite())).collect()
+            drawn.iter().map(|split| Series { class: split.name(), values: history.iter().map(of(*split)).collect() });
+        all.filter(|series| series.values.iter().any(|value| value.is_finite())).collect()
     };
     let rate = vec![Series { class: "lr", values: history.iter().map(|epoch| epoch.lr).collect() }];
     let charts = [
@@ -215,6 +230,7 @@ fn curves(report: &Report<'_>) -> Markup {
         p.quiet {
             @if form == MetricForm::Paper { "In the paper’s form. " }
             "The training split is shown as the steps of the epoch saw it."
+            @if hidden { " The test split is not drawn: settings chosen by its curve make its score too good." }
         }
     }
 }
@@ -297,11 +313,4 @@ fn machine(report: &Report<'_>) -> Markup {
         ("date", date(machine.now)),
         ("weights, SHA-256", report.outcome.weights.clone()),
     ])
-}
-
-fn configuration(report: &Report<'_>) -> Markup {
-    html! {
-        p.quiet { code { "config.toml" } " of the run; " code { "gt train config.toml" } " trains the same again." }
-        (scrolling("Configuration", &html! { pre { code { (report.config.to_toml()) } } }))
-    }
 }
