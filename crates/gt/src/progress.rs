@@ -96,23 +96,40 @@ impl Progress {
 pub fn start_line(run: &str, graphs: usize, parameters: usize, epochs: usize, device: &str) -> String {
     format!(
         "{run}: {graphs} graphs, {parameters} parameters, at most {epochs} epochs on {device}; \
-         a / b is training / validation"
+         a/b/c is training/validation/test"
     )
 }
 
-/// The line of an epoch.
+/// The line of an epoch: at most 80 columns, also behind the label of a seed.
 pub fn epoch_line(metric: &str, form: MetricForm, record: &EpochRecord) -> String {
-    let test = record.test.as_ref().map_or(String::new(), |test| format!("  test {:.4}", test.metric.of(form)));
+    let EpochRecord { epoch, lr, train, val, test, seconds, .. } = record;
+    let test = test.as_ref().map_or(String::new(), |test| format!("/{}", short(test.metric.of(form))));
+    let digits = if *seconds < 9.95 { 1 } else { 0 };
     format!(
-        "epoch {:4}  lr {:.1e}  loss {:.4} / {:.4}  {metric} {:.4} / {:.4}{test}  {:.1} s",
-        record.epoch,
-        record.lr,
-        record.train.loss.of(form),
-        record.val.loss.of(form),
-        record.train.metric.of(form),
-        record.val.metric.of(form),
-        record.seconds,
+        "epoch {epoch:4} lr {lr:.1e} loss {}/{} {metric} {}/{}{test} {seconds:.digits$}s",
+        short(train.loss.of(form)),
+        short(val.loss.of(form)),
+        short(train.metric.of(form)),
+        short(val.metric.of(form)),
     )
+}
+
+/// A positive number in at most 6 characters: up to four decimals, powers of ten for large and tiny
+/// ones.
+fn short(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".into(),
+        size if size < 1e-9 => format!("{value:.0e}"),
+        size if size < 0.001 => format!("{value:.1e}"),
+        size if size < 0.99995 => format!("{value:.4}"),
+        size if size < 9.9995 => format!("{value:.3}"),
+        size if size < 99.995 => format!("{value:.2}"),
+        size if size < 999.95 => format!("{value:.1}"),
+        size if size < 999_999.5 => format!("{value:.0}"),
+        size if size < 9.995e9 => format!("{value:.2e}"),
+        size if size < 9.95e99 => format!("{value:.1e}"),
+        _ => format!("{value:.0e}"),
+    }
 }
 
 fn style() -> ProgressStyle {
@@ -158,6 +175,35 @@ mod tests {
     use super::*;
     use gt_train::Scores;
     use gt_train::metrics::Forms;
+
+    /// A record with one value everywhere.
+    fn record(epoch: usize, value: f64, test: bool, seconds: f64) -> EpochRecord {
+        let both = Forms { paper: value, exact: value };
+        let scores = Scores { loss: both, metric: both, others: [].into() };
+        let test = test.then(|| scores.clone());
+        let (train, val) = (scores.clone(), scores);
+        EpochRecord { epoch, lr: 7e-4, train, val, test, train_seconds: seconds, seconds, time: 0.0 }
+    }
+
+    #[test]
+    fn the_line_of_an_epoch_fits_80_columns() {
+        let line = |record: &EpochRecord| epoch_line("accuracy", MetricForm::Exact, record);
+        assert_eq!(
+            line(&record(12, 62.125, true, 9.94)),
+            "epoch   12 lr 7.0e-4 loss 62.12/62.12 accuracy 62.12/62.12/62.12 9.9s"
+        );
+        assert!(line(&record(1, 0.5, false, 12.3)).ends_with("accuracy 0.5000/0.5000 12s"));
+        let extreme =
+            [1234.5678, 99.996, 999.96, 999_999.7, 123_456_789.0, 1.5e38, 1e300, 1e-12, 9.99e-4, 0.99999, f64::NAN];
+        for value in extreme {
+            assert!(short(value).len() <= 6, "{}", short(value));
+            let long = line(&record(99_999, value, true, 86_400.4));
+            assert!(long.chars().count() <= 80, "{long}");
+        }
+        // A usual record, behind the label of a seed.
+        let usual = format!("seed 41: {}", line(&record(1000, 62.1234, true, 99.4)));
+        assert!(usual.chars().count() <= 80, "{usual}");
+    }
 
     #[test]
     fn the_bar_tells_losses_metric_rate_and_the_time_left() {

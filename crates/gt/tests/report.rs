@@ -162,7 +162,8 @@ fn the_headline_has_a_baseline_and_the_test_curve_is_hidden() {
     assert!(page.contains("curve val") && !page.contains("curve test") && page.contains("test split is not drawn"));
     assert!(page.contains("<mark>width = 8</mark>") && !page.contains("<mark>residual"), "{page}");
     // Of the ten test graphs, four have the most frequent training class.
-    let class = |number: usize| json!([if number < 40 { usize::from(number % 4 == 0) } else { number % 5 / 2 }]);
+    let class =
+        |number: usize| json!([if number < 40 { usize::from(number.is_multiple_of(4)) } else { number % 5 / 2 }]);
     let page = report_of(place.path(), "", class);
     assert!(page.contains("baseline 40.000 %: the most frequent training class"), "{page}");
     let page = report_of(place.path(), "--set model.metrics=paper", class);
