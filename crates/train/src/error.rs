@@ -112,9 +112,8 @@ pub enum TrainError {
     },
     /// The loss, or a gradient, is infinite or NaN.
     #[error(
-        "epoch {epoch}, batch {batch}: the {what} is not finite (graphs {graphs}); {}. optimizer.clip or train.skip_bad_steps, \
-         set in the run's config.toml, may help when the run is resumed; a smaller optimizer.lr needs a new run",
-        checkpoint.as_ref().map_or("there is no checkpoint yet".to_owned(), |at| format!("the last good checkpoint is {}", at.display()))
+        "epoch {epoch}, batch {batch}: the {what} is not finite (graphs {graphs}); {remedy}{}",
+        remedy.of_the_run(checkpoint.as_deref())
     )]
     NotFinite {
         /// Epoch, from 1.
@@ -125,9 +124,59 @@ pub enum TrainError {
         what: NotFinite,
         /// Numbers of the batch's graphs in the data.
         graphs: String,
+        /// What to change.
+        remedy: Remedy,
         /// The newest checkpoint.
         checkpoint: Option<PathBuf>,
     },
+    /// Training skips steps that are not finite, and an epoch has no other steps.
+    #[error("epoch {epoch}: no step of {steps} is finite, so train.skip_bad_steps skipped all of them; {remedy}")]
+    AllSkipped {
+        /// Epoch, from 1.
+        epoch: usize,
+        /// Steps of the epoch.
+        steps: usize,
+        /// What to change.
+        remedy: Remedy,
+    },
+}
+
+/// What to change before a new run, after a step that was not finite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Remedy {
+    /// The gradient of the initial weights is not finite, and the network normalises over batches.
+    ///
+    /// If all rows of a batch are alike, their variance is 0. Each batch normalisation then
+    /// multiplies gradients by up to 1/√ε = 316, and each layer has two.
+    #[error(
+        "batch normalisation amplifies gradients if nodes hardly differ; start a new run with {}model.norm=layer",
+        if *encoding { "model.encoding=laplacian or model.encoding=random-walk, which distinguish nodes, or " } else { "" }
+    )]
+    AlikeRows {
+        /// Whether an encoding can distinguish the nodes.
+        encoding: bool,
+    },
+    /// The step is not finite with the initial weights either.
+    #[error("features or targets of these graphs are too large; rescale them, or remove the graphs")]
+    LargeValues,
+    /// The same step is finite with the initial weights.
+    #[error("earlier steps made the weights too large; start a new run with a smaller optimizer.lr")]
+    SmallerRate,
+}
+
+impl Remedy {
+    /// What the user can do with the run as it is.
+    fn of_the_run(self, checkpoint: Option<&Path>) -> String {
+        match (self, checkpoint) {
+            (Self::LargeValues, Some(at)) => format!(
+                "; or set train.skip_bad_steps=true (CPU only) in config.toml and pass --resume, which continues from {}",
+                at.display()
+            ),
+            (Self::LargeValues, None) => "; or set train.skip_bad_steps=true (CPU only)".to_owned(),
+            (_, Some(at)) => format!("; the last good checkpoint is {}", at.display()),
+            (_, None) => String::new(),
+        }
+    }
 }
 
 /// Why a run directory cannot be used.
@@ -157,7 +206,7 @@ pub enum RunProblem {
     /// The weights to be saved are infinite or NaN.
     #[error(
         "after {epochs} epochs and {batches} batches the parameters or running statistics are not finite, so they are not saved; \
-         a smaller optimizer.lr may help"
+         start a new run with a smaller optimizer.lr"
     )]
     NotFinite {
         /// Complete epochs.

@@ -60,7 +60,7 @@ mod trainer;
 
 pub use backend::{Purpose, Resident};
 pub use encodings::{CacheFile, EncodingCache};
-pub use error::{ChangedKey, CheckpointProblem, DataProblem, Result, RunProblem, TrainError};
+pub use error::{ChangedKey, CheckpointProblem, DataProblem, Remedy, Result, RunProblem, TrainError};
 pub use evaluate::{Scores, evaluate};
 pub use expected::expected;
 pub use links::{Links, PairRows, predict_pairs};

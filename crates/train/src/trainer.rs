@@ -13,15 +13,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime};
 
 use gt_graph::Split;
-use gt_models::config::MetricForm;
+use gt_models::config::{Encoding, MetricForm};
 use gt_models::{Config, Model, load_optimizer, save_optimizer};
-use gt_nn::Weights;
-use gt_nn::backend::{Backend, BadStep, PassEvent, PassOutputs, PassPlan};
+use gt_nn::backend::{Backend, BadStep, NotFinite, PassEvent, PassOutputs, PassPlan};
 use gt_nn::cuda::CudaError;
+use gt_nn::{Norm, Weights};
 use serde::{Deserialize, Serialize};
 
+use crate::backend::{Purpose, Resident};
 use crate::checkpoint::{self, Files, Writer};
-use crate::error::{CheckpointProblem, Result, RunProblem, TrainError};
+use crate::error::{CheckpointProblem, Remedy, Result, RunProblem, TrainError};
 use crate::evaluate::{Scores, outputs_from_bytes, outputs_to_bytes, score};
 use crate::metrics::Detail;
 use crate::outcome::{Best, EpochRecord, Observer, Outcome, Stop};
@@ -48,6 +49,9 @@ struct State {
     /// Seconds of the epoch begun.
     epoch_seconds: f64,
     stop: Option<Stop>,
+    /// Skipped steps of the epoch begun.
+    #[serde(default)]
+    skipped: usize,
     /// The data of the run.
     data: String,
     /// Instruction set or GPU of the last sitting.
@@ -97,6 +101,7 @@ impl<'a> Trainer<'a> {
             seconds: 0.0,
             epoch_seconds: 0.0,
             stop: None,
+            skipped: 0,
             data: data.fingerprint.clone(),
             device: backend.name().to_owned(),
         };
@@ -246,18 +251,26 @@ impl<'a> Trainer<'a> {
 
     /// The steps of an epoch; false if they were interrupted.
     fn steps(&mut self, plan: PassPlan, interrupt: &AtomicBool, observer: &mut dyn Observer) -> Result<bool> {
-        let (epoch, order) = (self.state.epoch + 1, plan.order.clone());
-        let batches = order.batches();
-        self.backend.begin(plan)?;
+        let epoch = self.state.epoch + 1;
+        let (order, batches) = (&plan.order, plan.order.batches());
+        let accumulate = plan.training.map_or(1, |steps| steps.accumulate);
+        self.backend.begin(plan.clone())?;
         let writer = &self.writer;
+        let mut last_skipped = None;
         let outcome = self.backend.finish(&mut |event| {
             match event {
                 PassEvent::Batch { number, loss } => observer.batch(epoch, number + 1, batches, loss),
-                PassEvent::Skipped(BadStep { batch, what }) => observer.note(&format!(
-                    "epoch {epoch}, batch {}: the {what} is not finite (graphs {}); the step is skipped",
-                    batch + 1,
-                    shortened(order.batch(batch))
-                )),
+                PassEvent::Skipped(BadStep { batch, what }) => {
+                    // Several batches of one step can be bad.
+                    let step = Some(batch / accumulate);
+                    self.state.skipped += usize::from(step != last_skipped);
+                    last_skipped = step;
+                    observer.note(&format!(
+                        "epoch {epoch}, batch {}: the {what} is not finite (graphs {}); the step is skipped",
+                        batch + 1,
+                        shortened(order.batch(batch))
+                    ));
+                }
             }
             if interrupt.load(Ordering::Relaxed) || writer.has_failed() {
                 return ControlFlow::Break(());
@@ -269,10 +282,35 @@ impl<'a> Trainer<'a> {
         self.state.steps += outcome.steps;
         if let Some(BadStep { batch, what }) = outcome.bad {
             let graphs = shortened(order.batch(batch));
-            let checkpoint = self.last_checkpoint();
-            return Err(TrainError::NotFinite { epoch, batch: batch + 1, what, graphs, checkpoint });
+            let (remedy, checkpoint) = (self.remedy(&plan, batch)?, self.last_checkpoint());
+            return Err(TrainError::NotFinite { epoch, batch: batch + 1, what, graphs, remedy, checkpoint });
+        }
+        let steps = batches.div_ceil(accumulate);
+        if outcome.done == batches && steps > 0 && self.state.skipped == steps {
+            return Err(TrainError::AllSkipped { epoch, steps, remedy: self.remedy(&plan, batches - 1)? });
         }
         Ok(outcome.done == batches && !self.is_stopped(interrupt))
+    }
+
+    /// What to change after a step that was not finite. The same step on the initial weights shows
+    /// whether the data, the network or the earlier steps are the cause. The CPU computes the step,
+    /// because a GPU does not report which quantity is not finite.
+    fn remedy(&self, plan: &PassPlan, batch: usize) -> Result<Remedy> {
+        let Config { model, .. } = self.config;
+        let mut again = plan.clone();
+        let steps = again.training.as_mut().expect("the pass trains");
+        steps.skip_bad_steps = false;
+        again.from = batch - batch % steps.accumulate;
+        let mut cpu = Resident::Cpu.backend(self.data, self.config, Purpose::Training)?;
+        cpu.begin(again)?;
+        let bad = cpu.finish(&mut |_| ControlFlow::Break(()))?.bad;
+        Ok(match bad {
+            None => Remedy::SmallerRate,
+            Some(BadStep { what: NotFinite::Gradient, .. }) if model.norm == Norm::Batch => {
+                Remedy::AlikeRows { encoding: matches!(model.encoding, Encoding::None | Encoding::Wl) }
+            }
+            Some(_) => Remedy::LargeValues,
+        })
     }
 
     /// Dropout's key of the next step.
@@ -324,6 +362,7 @@ impl<'a> Trainer<'a> {
         let spent = start.elapsed().as_secs_f64();
         self.state.epoch += 1;
         self.state.batch = 0;
+        self.state.skipped = 0;
         self.state.seconds += spent;
         let seconds = self.state.epoch_seconds + spent;
         self.state.epoch_seconds = 0.0;

@@ -4,7 +4,7 @@ mod support;
 
 use std::sync::atomic::AtomicBool;
 
-use graph_transformer_train::{EpochRecord, RunDirectory, Stop, TrainError, Trainer};
+use graph_transformer_train::{EpochRecord, Remedy, RunDirectory, Stop, TrainError, Trainer};
 use gt_data::{Dataset, SbmSet, SbmSizes};
 use gt_graph::{
     FeatureLayout, FeatureRows, GraphParts, GraphStore, Layout, Level, Split, TargetKind, TargetLayout, TargetRows,
@@ -180,7 +180,8 @@ fn a_loss_that_is_not_finite_names_the_graphs_and_keeps_the_checkpoint() {
     let mut observer = Interrupter { flag: &flag, after: usize::MAX, notes: vec![], epochs: vec![] };
     let trainer = Trainer::new(&data, &config, &run, cpu(&data, &config), &mut observer).unwrap();
     match trainer.run(&flag, &mut observer).unwrap_err() {
-        TrainError::NotFinite { what, graphs, checkpoint: None, .. } => {
+        TrainError::NotFinite { what, graphs, remedy, checkpoint: None, .. } => {
+            assert_eq!(remedy, Remedy::SmallerRate);
             assert!(what != NotFinite::LossOrGradient && !graphs.is_empty(), "{what} {graphs}");
         }
         error => panic!("{error}"),
@@ -189,6 +190,11 @@ fn a_loss_that_is_not_finite_names_the_graphs_and_keeps_the_checkpoint() {
 
 /// Paths of 3 nodes, one of which carries a feature that no network survives.
 fn poisoned(poison: f32) -> Dataset {
+    paths(|number| if number == 3 { poison } else { 0.5 })
+}
+
+/// Paths of 3 nodes, of which the last one has the given feature.
+fn paths(last: impl Fn(usize) -> f32) -> Dataset {
     let layout = Layout {
         node: FeatureLayout { continuous: 1, ..Default::default() },
         edge: FeatureLayout::default(),
@@ -198,7 +204,7 @@ fn poisoned(poison: f32) -> Dataset {
     let mut split = gt_data::Splits::new(Level::Graph);
     for number in 0..20 {
         let value = number as f32 / 20.0;
-        let features = [value, 1.0 - value, if number == 3 { poison } else { 0.5 }];
+        let features = [value, 1.0 - value, last(number)];
         store
             .push(GraphParts {
                 num_nodes: 3,
@@ -243,7 +249,9 @@ fn leaves_out_or_stops(poison: f32, dataset: &Dataset) {
     assert_eq!(observer.notes[0], "`train.skip_bad_steps` is false, but was true");
     let newest = folder.path().join("checkpoint/00000002");
     match trainer.run(&flag, &mut observer).unwrap_err() {
-        TrainError::NotFinite { checkpoint: Some(checkpoint), .. } => assert_eq!(checkpoint, newest),
+        TrainError::NotFinite { remedy, checkpoint: Some(checkpoint), .. } => {
+            assert_eq!((remedy, checkpoint), (Remedy::LargeValues, newest.clone()));
+        }
         error => panic!("{error}"),
     }
     assert!(newest.join("manifest.json").exists());
@@ -253,12 +261,29 @@ fn leaves_out_or_stops(poison: f32, dataset: &Dataset) {
 }
 
 #[test]
-fn an_epoch_of_which_every_step_is_left_out_is_no_crash_and_has_no_loss() {
-    let settings = ["model.encoding=none", "train.epochs=2", "train.batch=64", "train.skip_bad_steps=true"];
-    let (folder, dataset, config) = (tempfile::tempdir().unwrap(), poisoned(3e38), config(&settings));
-    let (outcome, notes, epochs) = sit(&dataset, &config, folder.path(), 0);
-    assert_eq!((outcome.epochs, notes.len()), (2, 2), "{notes:?}");
-    assert!(epochs.iter().all(|epoch| epoch.train.loss.paper.is_nan() && epoch.train.loss.exact.is_nan()));
+fn an_epoch_without_a_finite_step_is_an_error_in_one_sitting_and_in_two() {
+    let dataset = paths(|_| 3e38);
+    for (accumulate, interruption, expected) in [("1", 0, 3), ("1", 1, 3), ("2", 0, 2), ("2", 1, 2)] {
+        let accumulate = format!("train.accumulate={accumulate}");
+        let config = config(&["model.encoding=none", "train.epochs=2", "train.skip_bad_steps=true", &accumulate]);
+        let folder = tempfile::tempdir().unwrap();
+        if interruption > 0 {
+            let (outcome, ..) = sit(&dataset, &config, folder.path(), interruption);
+            assert_eq!((outcome.stop, outcome.epochs), (Stop::Interrupted, 0));
+        }
+        let data = prepare(&dataset, &config);
+        let run = RunDirectory::open(folder.path()).unwrap();
+        let flag = AtomicBool::new(false);
+        let mut observer = Interrupter { flag: &flag, after: usize::MAX, notes: vec![], epochs: vec![] };
+        let trainer = Trainer::new(&data, &config, &run, cpu(&data, &config), &mut observer).unwrap();
+        match trainer.run(&flag, &mut observer).unwrap_err() {
+            TrainError::AllSkipped { epoch, steps, remedy } => {
+                assert_eq!((epoch, steps, remedy), (1, expected, Remedy::LargeValues));
+            }
+            error => panic!("{error}"),
+        }
+        assert!(observer.epochs.is_empty());
+    }
 }
 
 #[test]
