@@ -160,8 +160,9 @@ pub struct ModelConfig {
     /// `auto` is the edge stream if there is one, else `ends`. For links, `auto` is `product`, or
     /// `ends` if links are directed.
     pub pairs: EdgeHead,
-    /// Form of the metrics that are shown. `exact`: over the whole split; the best model is the
-    /// result of a run. `paper`: means of batch means; the last model is the result.
+    /// Form of the metrics that are shown. `exact` metrics are over the whole split, and the best
+    /// model is the result of a run. `paper` metrics are means of batch means, and the last model is
+    /// the result.
     pub metrics: MetricForm,
     /// Share of attended and hidden values dropped in training; for a `kind` other than
     /// `transformer`, share of each layer's outputs.
