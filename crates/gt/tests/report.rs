@@ -126,9 +126,9 @@ fn a_real_browser_shows_reports_of_all_tasks_without_fault() {
     let numbers = train("a<i>&amp;", &|number| json!([0.5 * (number % 7) as f64 - 1.0]));
     assert_eq!((&numbers["h1"], &numbers["curves"]), (&json!(["a<i>&amp;"]), &json!(3)));
     assert_eq!((&numbers["points"], &numbers["cells"]), (&json!(1), &json!(0)));
-    // Three classes of whole graphs: a matrix of three by three, and the recalls.
+    // Three classes of whole graphs: a matrix of three by three, and labels, precision, recall and F1.
     let classes = train("classes", &|number| json!([number % 3]));
-    assert_eq!((&classes["points"], &classes["cells"]), (&json!(0), &json!(12)));
+    assert_eq!((&classes["points"], &classes["cells"]), (&json!(0), &json!(21)));
     let labels = train("labels", &|number| {
         json!([number % 2, number % 3 / 2, if number % 5 > 0 { json!(1) } else { json!(null) }])
     });
@@ -166,9 +166,13 @@ fn the_headline_has_a_baseline_and_the_test_curve_is_hidden() {
         |number: usize| json!([if number < 40 { usize::from(number.is_multiple_of(4)) } else { number % 5 / 2 }]);
     let page = report_of(place.path(), "", class);
     assert!(page.contains("baseline 40.000 %: the most frequent training class"), "{page}");
+    for part in ["ROC curve", "Precision–recall curve", "curve thin blue", "F1</th>"] {
+        assert!(page.contains(part), "no `{part}` in {page}");
+    }
     let page = report_of(place.path(), "--set model.metrics=paper", class);
     assert!(page.contains("baseline 33.333 %: the most frequent training class"), "{page}");
     assert!(page.contains("curve test") && !page.contains("test split is not drawn"));
+    assert!(!page.contains("ROC curve") && !page.contains("curve thin") && !page.contains("F1</th>"), "{page}");
     let page = report_of(place.path(), "--set data.task=links", number);
     assert!(page.contains("baseline 0.5000: random scores"), "{page}");
 }

@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use classes::{ClassCounts, class_counts, confusion};
 pub use ranking::area_under_roc;
-pub(crate) use ranking::{column, link_hits};
+pub(crate) use ranking::{against_others, average_precision, column, link_hits, positive_classes};
 
 /// A number in both forms.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

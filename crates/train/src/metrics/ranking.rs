@@ -1,5 +1,7 @@
 //! Metrics of scores against yes/no labels: areas, precision, hits.
 
+use std::ops::Range;
+
 use gt_graph::MISSING_CLASS;
 
 use super::classes::log_sum_exp;
@@ -38,7 +40,7 @@ pub fn area_under_roc(mut scores: Vec<(f32, bool)>) -> f64 {
 
 /// Average precision: mean over the positives of the precision at their rank; tied scores share a
 /// rank. NaN without positives.
-pub(super) fn average_precision(mut scores: Vec<(f32, bool)>) -> f64 {
+pub(crate) fn average_precision(mut scores: Vec<(f32, bool)>) -> f64 {
     scores.sort_by(|a, b| b.0.total_cmp(&a.0));
     let (mut found, mut seen, mut sum) = (0.0, 0.0, 0.0);
     for tied in scores.chunk_by(|a, b| a.0 == b.0) {
@@ -68,6 +70,24 @@ pub(super) fn label_log_loss(scores: Vec<(f32, bool)>) -> f64 {
 /// More classes than this have no ranking metrics: each class is ranked apart.
 const MOST_CLASSES: usize = 100;
 
+/// The classes that are ranked against all others: of two classes, the second one only.
+pub(crate) fn positive_classes(width: usize) -> Range<usize> {
+    if width == 2 { 1..2 } else { 0..width }
+}
+
+/// The score of a class in each labelled row, and whether the class is the label. The score is the
+/// log-probability of the class; of two classes, the difference of their outputs.
+pub(crate) fn against_others(predicted: Predicted<'_>, class: usize) -> Vec<(f32, bool)> {
+    let width = predicted.width;
+    let rows = predicted.outputs.chunks_exact(width.max(1)).zip(predicted.target.classes().unwrap_or_default());
+    let labelled = rows.filter(|(_, label)| **label != MISSING_CLASS);
+    let score = |logits: &[f32]| match width {
+        2 => logits[class] - logits[1 - class],
+        _ => (f64::from(logits[class]) - log_sum_exp(logits)) as f32,
+    };
+    labelled.map(|(logits, &label)| (score(logits), label as usize == class)).collect()
+}
+
 /// `roc_auc` and `average_precision` of classes. Of two classes, the second one is the positive
 /// one. Of more, each class is compared with all others by its probability, and the mean is taken.
 pub(super) fn of_classes(predicted: Predicted<'_>) -> Vec<(&'static str, f64)> {
@@ -75,19 +95,8 @@ pub(super) fn of_classes(predicted: Predicted<'_>) -> Vec<(&'static str, f64)> {
     if !(2..=MOST_CLASSES).contains(&width) {
         return Vec::new();
     }
-    let labels = predicted.target.classes().unwrap_or_default();
-    let against_others = |class: usize| -> Vec<(f32, bool)> {
-        let rows = predicted.outputs.chunks_exact(width).zip(labels);
-        let labelled = rows.filter(|(_, label)| **label != MISSING_CLASS);
-        let score = |logits: &[f32]| match width {
-            2 => logits[class] - logits[1 - class],
-            _ => (f64::from(logits[class]) - log_sum_exp(logits)) as f32,
-        };
-        labelled.map(|(logits, &label)| (score(logits), label as usize == class)).collect()
-    };
-    let positives = if width == 2 { 1..2 } else { 0..width };
     let of = |score: fn(Vec<(f32, bool)>) -> f64| {
-        mean_where_defined(positives.clone().map(|class| score(against_others(class))))
+        mean_where_defined(positive_classes(width).map(|class| score(against_others(predicted, class))))
     };
     vec![("roc_auc", of(area_under_roc)), ("average_precision", of(average_precision))]
 }

@@ -1,5 +1,6 @@
 //! Counts of predicted against true classes.
 
+use gt_models::config::MetricForm;
 use maud::{Markup, html};
 
 use super::table::{head, row};
@@ -7,23 +8,41 @@ use super::text::{count, number};
 use crate::metrics::{ClassCounts, Predicted, area_under_roc, class_counts, column, confusion};
 
 /// A matrix of more classes than this is a list of classes instead.
-const MATRIX: usize = 12;
+pub(super) const MATRIX: usize = 12;
 /// Most rows; readers skip longer lists.
 const ROWS: usize = 60;
 
-/// One class per row.
-pub(super) fn of_classes(predicted: Predicted<'_>) -> Markup {
-    if predicted.width <= MATRIX { matrix(&confusion(predicted)) } else { list(&class_counts(predicted)) }
+/// One class per row. The paper's form has the recall of each class only.
+pub(super) fn of_classes(predicted: Predicted<'_>, form: MetricForm) -> Markup {
+    let counts = class_counts(predicted);
+    if predicted.width <= MATRIX { matrix(&confusion(predicted), &counts, form) } else { list(&counts, form) }
 }
 
 fn percent(part: usize, all: usize) -> String {
     if all > 0 { format!("{:.1} %", 100.0 * part as f64 / all as f64) } else { "–".into() }
 }
 
+/// Names of the shares of a class.
+fn share_names(form: MetricForm) -> &'static [&'static str] {
+    match form {
+        MetricForm::Exact => &["precision", "recall", "F1"],
+        MetricForm::Paper => &["recall"],
+    }
+}
+
+/// The shares of a class, in the order of their names. F1 = 2 · right / (labels + predicted).
+fn shares(ClassCounts { labels, predicted, right }: ClassCounts, form: MetricForm) -> Vec<String> {
+    let recall = percent(right, labels);
+    match form {
+        MetricForm::Exact => vec![percent(right, predicted), recall, percent(2 * right, labels + predicted)],
+        MetricForm::Paper => vec![recall],
+    }
+}
+
 /// Rows are labels; a cell is the darker, the larger its share of the row.
-fn matrix(counts: &[Vec<usize>]) -> Markup {
+fn matrix(cells: &[Vec<usize>], counts: &[ClassCounts], form: MetricForm) -> Markup {
     let line = |class: usize, row: &[usize]| {
-        let all: usize = row.iter().sum();
+        let all = counts[class].labels;
         html! {
             tr {
                 th scope="row" { (class) }
@@ -32,7 +51,8 @@ fn matrix(counts: &[Vec<usize>]) -> Markup {
                     @let hit = if other == class { "hit" } else { "miss" };
                     td class=(hit) style=(format_args!("--share:{share:.3}")) { (count(cell)) }
                 }
-                td { (percent(row[class], all)) }
+                @if form == MetricForm::Exact { td { (count(all)) } }
+                @for share in shares(counts[class], form) { td { (share) } }
             }
         }
     };
@@ -42,26 +62,28 @@ fn matrix(counts: &[Vec<usize>]) -> Markup {
             thead {
                 tr {
                     th scope="col" { "true" }
-                    @for class in 0..counts.len() { th scope="col" { (class) } }
-                    th scope="col" { "recall" }
+                    @for class in 0..cells.len() { th scope="col" { (class) } }
+                    @if form == MetricForm::Exact { th scope="col" { "labels" } }
+                    @for name in share_names(form) { th scope="col" { (name) } }
                 }
             }
-            tbody { @for (class, row) in counts.iter().enumerate() { (line(class, row)) } }
+            tbody { @for (class, row) in cells.iter().enumerate() { (line(class, row)) } }
         }
     }
 }
 
 /// The most frequent classes first.
-fn list(counts: &[ClassCounts]) -> Markup {
+fn list(counts: &[ClassCounts], form: MetricForm) -> Markup {
     let mut order: Vec<usize> = (0..counts.len()).collect();
     order.sort_by_key(|&class| (std::cmp::Reverse(counts[class].labels), class));
     let line = |class: usize| {
         let ClassCounts { labels, predicted, right } = counts[class];
-        row(class, [count(labels), count(predicted), count(right), percent(right, labels)])
+        let all = [count(labels), count(predicted), count(right)];
+        row(class, all.into_iter().chain(shares(counts[class], form)))
     };
     html! {
         table {
-            (head(["class", "true", "predicted", "both", "recall"]))
+            (head(["class", "true", "predicted", "both"].iter().chain(share_names(form))))
             tbody { @for &class in order.iter().take(ROWS) { (line(class)) } }
         }
         (more(counts.len(), "class", "es"))
@@ -105,15 +127,25 @@ mod tests {
     fn few_classes_are_a_matrix_and_many_a_list() {
         let outputs = [9., 0., 0., 9., 0., 0., 0., 0., 9., 0., 9., 0.];
         let predicted = Predicted { outputs: &outputs, width: 3, target: TargetRows::Class(&[0, 0, 0, 1]) };
-        let html = of_classes(predicted).into_string();
+        let html = of_classes(predicted, MetricForm::Exact).into_string();
+        // Class 0: 3 labels, 2 predictions, both right.
+        assert!(html.contains("<td>3</td><td>100.0 %</td><td>66.7 %</td><td>80.0 %</td>"), "{html}");
+        assert!(html.contains("<td>0</td><td>0.0 %</td><td>–</td><td>0.0 %</td>"), "{html}");
+        let html = of_classes(predicted, MetricForm::Paper).into_string();
+        assert!(!html.contains("precision") && !html.contains("F1"), "{html}");
         assert!(html.contains("<td class=\"hit\" style=\"--share:0.667\">2</td>"), "{html}");
         assert!(html.contains("<td>66.7 %</td>") && html.contains("<td>–</td>"), "{html}");
         let mut outputs = vec![0.0; 80 * 2];
         (outputs[7], outputs[80 + 7]) = (1.0, 1.0);
         let many = Predicted { outputs: &outputs, width: 80, target: TargetRows::Class(&[7, 3]) };
-        let html = of_classes(many).into_string();
-        let expected = "<tr><th scope=\"row\">7</th><td>1</td><td>2</td><td>1</td><td>100.0 %</td></tr>";
-        assert!(html.contains(expected) && html.contains("20 more classes"), "{html}");
+        for (form, shares) in [
+            (MetricForm::Exact, "<td>50.0 %</td><td>100.0 %</td><td>66.7 %</td>"),
+            (MetricForm::Paper, "<td>100.0 %</td>"),
+        ] {
+            let html = of_classes(many, form).into_string();
+            let expected = format!("<tr><th scope=\"row\">7</th><td>1</td><td>2</td><td>1</td>{shares}</tr>");
+            assert!(html.contains(&expected) && html.contains("20 more classes"), "{html}");
+        }
     }
 
     #[test]

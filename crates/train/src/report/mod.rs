@@ -9,6 +9,7 @@
 //! | [`document`] | the page around them |
 //! | [`chart`] | curves over epochs |
 //! | [`scatter`] | predicted against true numbers |
+//! | [`ranking`] | ROC and precision–recall curves |
 //! | [`confusion`] | counts of predicted against true classes |
 //! | [`axis`] | scales and ticks |
 //! | [`svg`] | lines and texts of drawings |
@@ -25,6 +26,7 @@ mod data;
 mod document;
 mod machine;
 mod page;
+mod ranking;
 mod scatter;
 mod svg;
 mod table;

@@ -10,7 +10,7 @@ use super::chart::{Chart, Series};
 use super::document::document;
 use super::table::{row, scrolling};
 use super::text::{count, counted, date, duration, number, rate};
-use super::{Report, configuration, confusion, data, of_epoch, scatter};
+use super::{Report, configuration, confusion, data, of_epoch, ranking, scatter};
 use crate::evaluate::{self, Scores};
 use crate::metrics::{Forms, Metric};
 use crate::outcome::{EpochRecord, Stop};
@@ -252,6 +252,7 @@ fn predictions(report: &Report<'_>) -> Markup {
         (_, MetricForm::Exact) => "by the best model",
         (_, MetricForm::Paper) => "by the last model",
     };
+    let exact = report.data.form == MetricForm::Exact;
     let content = match (report.data.metric, predicted.target.floats()) {
         (Metric::Mae, Some(labels)) => {
             let width = predicted.width.max(1);
@@ -269,8 +270,14 @@ fn predictions(report: &Report<'_>) -> Markup {
                 @if more > 0 { p.quiet { (counted(more, "target")) " more" } }
             }
         }
-        (Metric::RocAuc, _) => scrolling("Predictions", &confusion::of_labels(predicted, &columns)),
-        _ => scrolling("Predictions", &confusion::of_classes(predicted)),
+        (Metric::RocAuc, _) => html! {
+            (scrolling("Predictions", &confusion::of_labels(predicted, &columns)))
+            @if exact { (ranking::of_labels(predicted, &columns[..columns.len().min(PLOTS)])) }
+        },
+        _ => html! {
+            (scrolling("Predictions", &confusion::of_classes(predicted, report.data.form)))
+            @if exact { (ranking::of_classes(predicted)) }
+        },
     };
     let labels = counted(confusion::labels(predicted), if report.data.links.is_some() { "pair" } else { "label" });
     html! { p.quiet { "The " (split.name()) " split, " (when) ": " (labels) "." } (content) }

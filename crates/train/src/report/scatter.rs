@@ -11,7 +11,7 @@ use super::text::{count, number};
 /// Most points; more would hide each other.
 const SHOWN: usize = 2000;
 
-const SIZE: f64 = 400.0;
+pub(super) const SIZE: f64 = 400.0;
 const LEFT: f64 = 52.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 12.0;
@@ -29,15 +29,11 @@ pub(super) fn figure(id: usize, name: &str, pairs: &[(f64, f64)]) -> Markup {
     let axis = Axis::linear(min, ends.fold(min, f64::max));
     let shown = finite.len().min(SHOWN);
     let note = format!("{} of {} shown", count(shown), count(finite.len()));
-    let across = |value: f64| LEFT + axis.at(value) * (SIZE - LEFT - RIGHT);
-    let up = |value: f64| SIZE - BOTTOM - axis.at(value) * (SIZE - TOP - BOTTOM);
-    let (left, right, low, high) = (LEFT, SIZE - RIGHT, SIZE - BOTTOM, TOP);
     let mut dots = String::new();
     for at in 0..shown {
         let (output, label) = finite[at * finite.len() / shown];
-        let _ = write!(dots, "M{:.1} {:.1}h0", across(label), up(output));
+        let _ = write!(dots, "M{:.1} {:.1}h0", across(&axis, label), up(&axis, output));
     }
-    let middle = (left + right) / 2.0;
     let mean = finite.iter().map(|(output, label)| (output - label).abs()).sum::<f64>() / finite.len() as f64;
     html! {
         figure.square {
@@ -49,18 +45,49 @@ pub(super) fn figure(id: usize, name: &str, pairs: &[(f64, f64)]) -> Markup {
                 desc id={ "s" (id) "-d" } {
                     "Mean absolute error " (number(mean)) "; points on the diagonal are exact."
                 }
-                @for tick in &axis.ticks {
-                    @let (x, y, text) = (across(*tick), up(*tick), axis.label(*tick));
-                    (path("grid", format_args!("M{left} {y:.1}H{right}M{x:.1} {high}V{low}")))
-                    (label(left - 7.0, y + 4.0, "end", &text))
-                    (label(x, low + 18.0, "middle", &text))
-                }
-                (path("best", format_args!("M{left} {low}L{right} {high}")))
+                (grid(&axis))
+                (diagonal())
                 (path("points", dots))
-                (label(middle, SIZE - 6.0, "middle", "true"))
-                text x="14" y=(middle) text-anchor="middle" transform={ "rotate(-90 14 " (middle) ")" } { "predicted" }
+                (names("true", "predicted"))
             }
         }
+    }
+}
+
+/// The horizontal coordinate of a value in a square drawing.
+pub(super) fn across(axis: &Axis, value: f64) -> f64 {
+    LEFT + axis.at(value) * (SIZE - LEFT - RIGHT)
+}
+
+/// The vertical coordinate of a value in a square drawing.
+pub(super) fn up(axis: &Axis, value: f64) -> f64 {
+    SIZE - BOTTOM - axis.at(value) * (SIZE - TOP - BOTTOM)
+}
+
+/// The grid of a square drawing, whose two axes have the same scale.
+pub(super) fn grid(axis: &Axis) -> Markup {
+    let (right, low) = (SIZE - RIGHT, SIZE - BOTTOM);
+    html! {
+        @for tick in &axis.ticks {
+            @let (x, y, text) = (across(axis, *tick), up(axis, *tick), axis.label(*tick));
+            (path("grid", format_args!("M{LEFT} {y:.1}H{right}M{x:.1} {TOP}V{low}")))
+            (label(LEFT - 7.0, y + 4.0, "end", &text))
+            (label(x, low + 18.0, "middle", &text))
+        }
+    }
+}
+
+/// The line of equal coordinates.
+pub(super) fn diagonal() -> Markup {
+    path("best", format_args!("M{LEFT} {}L{} {TOP}", SIZE - BOTTOM, SIZE - RIGHT))
+}
+
+/// The names of the two axes.
+pub(super) fn names(x: &str, y: &str) -> Markup {
+    let middle = (LEFT + SIZE - RIGHT) / 2.0;
+    html! {
+        (label(middle, SIZE - 6.0, "middle", x))
+        text x="14" y=(middle) text-anchor="middle" transform={ "rotate(-90 14 " (middle) ")" } { (y) }
     }
 }
 
