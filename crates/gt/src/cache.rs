@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use etcetera::{BaseStrategy, choose_base_strategy};
 use gt_train::EncodingCache;
 
-/// `GT_CACHE`, or this program's place in the user's cache folder; none for a user without one.
+/// `GT_CACHE`, or this program's place in the user's cache folder; none for a user without one. An
+/// empty `GT_CACHE` counts as none.
 pub fn cache_folder() -> Option<PathBuf> {
-    match std::env::var_os("GT_CACHE") {
+    match std::env::var_os("GT_CACHE").filter(|folder| !folder.is_empty()) {
         Some(folder) => Some(PathBuf::from(folder)),
         None => Some(choose_base_strategy().ok()?.cache_dir().join("graph-transformer")),
     }

@@ -122,3 +122,20 @@ fn a_metric_of_another_task_is_an_error_before_the_run_begins() {
     assert!(error.contains("train.select") && error.contains("roc_auc") && error.contains("rmse"), "{error}");
     assert!(!place.path("run").exists());
 }
+
+#[test]
+fn a_metric_that_the_validation_split_does_not_define_leaves_the_choice_to_the_loss() {
+    let place = Place::new();
+    let mut graphs: Vec<Value> = (0..GRAPHS).map(|number| graph(number, "class")).collect();
+    // A single class has no area under the curve.
+    graphs.iter_mut().filter(|graph| graph["split"] == "val").for_each(|graph| graph["y"] = json!([0]));
+    write(&place, "data.jsonl", &graphs);
+    let small = "--set model.layers=1 --set model.width=8 --set model.heads=2 --set train.epochs=3";
+    let output = place.gt(&format!("train --data data.jsonl --out run {small} --set train.select=roc_auc --json"));
+    let notes = String::from_utf8(output.stderr).unwrap();
+    assert!(notes.lines().filter(|line| line.contains("roc_auc is not defined")).count() == 1, "{notes}");
+    let line = String::from_utf8(output.stdout).unwrap();
+    let result: Value = serde_json::from_str(line.lines().last().unwrap()).unwrap();
+    assert_eq!(result["select"], "loss");
+    assert!(result["best"]["epoch"].is_u64());
+}

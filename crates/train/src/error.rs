@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use gt_data::DataError;
 use gt_graph::{GraphError, Level, Split};
+use gt_models::config::MetricForm;
 use gt_models::{ConfigError, EncodingError, ModelError, ModelFileError};
 use gt_nn::backend::{BackendError, NotFinite};
 use gt_nn::cuda::CudaError;
@@ -290,8 +291,9 @@ pub enum DataProblem {
     },
     /// `train.select` is a metric of another task.
     #[error(
-        "`train.select` is {name}, which its task does not have; choose loss, {main}, {} or auto",
-        known.join(", ")
+        "`train.select` is {name}, which its task does not have{}; choose auto, loss, {}",
+        if *form == MetricForm::Paper { " with model.metrics = \"paper\"" } else { "" },
+        [&[*main], &known[..]].concat().join(", ")
     )]
     Select {
         /// The metric.
@@ -300,6 +302,8 @@ pub enum DataProblem {
         main: &'static str,
         /// Further metrics of the task.
         known: Vec<&'static str>,
+        /// The form of the metrics. The paper's form has fewer.
+        form: MetricForm,
     },
     /// No split can be drawn.
     #[error("{0}; data.split sets the shares, and a split in the data overrides them")]

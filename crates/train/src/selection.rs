@@ -38,11 +38,17 @@ impl Selection {
                 let known = metric.others(form);
                 match known.contains(&name) {
                     true => By::Other(name),
-                    false => return Err(DataProblem::Select { name, main: metric.name(), known }.into()),
+                    false => return Err(DataProblem::Select { name, main: metric.name(), known, form }.into()),
                 }
             }
         };
         Ok(Self { form, by })
+    }
+
+    /// The name of the value that decides about epochs with these scores: the chosen one, or `loss`
+    /// where that is not defined.
+    pub(crate) fn decided_by(self, scores: &Scores) -> &'static str {
+        if self.value(scores).is_nan() { "loss" } else { self.name() }
     }
 
     /// The name of the value.
@@ -57,18 +63,22 @@ impl Selection {
     /// The value, turned so that less is better and 0 is the best. Where the metric is not defined
     /// for the labels of the split, the loss decides.
     pub(crate) fn cost(self, scores: &Scores) -> f64 {
-        let loss = scores.loss.of(self.form);
-        let value = match self.by {
-            By::Loss => return loss,
-            By::Main(_) => scores.metric.of(self.form),
-            By::Other(name) => scores.others.get(name).copied().unwrap_or(f64::NAN),
-        };
-        let cost = match self.name() {
+        let value = self.value(scores);
+        match self.decided_by(scores) {
+            "loss" => scores.loss.of(self.form),
             "accuracy" | "macro_recall" | "f1" => 100.0 - value,
             "r2" | "spearman" | "roc_auc" | "average_precision" => 1.0 - value,
             _ => value,
-        };
-        if cost.is_nan() { loss } else { cost }
+        }
+    }
+
+    /// The chosen value; NaN where it is not defined.
+    fn value(self, scores: &Scores) -> f64 {
+        match self.by {
+            By::Loss => scores.loss.of(self.form),
+            By::Main(_) => scores.metric.of(self.form),
+            By::Other(name) => scores.others.get(name).copied().unwrap_or(f64::NAN),
+        }
     }
 
     /// Whether an epoch is better than the best one before. Of equal values, the smaller loss wins.
@@ -110,6 +120,8 @@ mod tests {
         let (first, second) = (scores(0.6, f64::NAN, 0.0), scores(0.4, f64::NAN, 0.0));
         assert!(selection("auto").is_better(&first, None));
         assert!(selection("auto").is_better(&second, Some(&first)));
+        assert_eq!(selection("auto").decided_by(&first), "loss");
+        assert_eq!(selection("macro_recall").decided_by(&first), "macro_recall");
         assert!(!selection("auto").is_better(&scores(f64::NAN, 50.0, 0.0), None));
     }
 
@@ -119,5 +131,8 @@ mod tests {
         assert!(Selection::new(&config, Metric::Mae).is_ok());
         let error = Selection::new(&config, Metric::Accuracy).unwrap_err().to_string();
         assert!(error.contains("mae") && error.contains("macro_recall"), "{error}");
+        let config = Config::from_toml("[model]\nmetrics = \"paper\"\n[train]\nselect = \"f1\"").unwrap();
+        let error = Selection::new(&config, Metric::Accuracy).unwrap_err().to_string();
+        assert!(error.contains("model.metrics") && !error.contains("plain_accuracy"), "{error}");
     }
 }

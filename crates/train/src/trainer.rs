@@ -354,6 +354,12 @@ impl<'a> Trainer<'a> {
         self.predictions = Some((if tested { Split::Test } else { Split::Val }, outputs));
         let selection = self.data.selection;
         let cost = selection.cost(&val);
+        let (chosen, decides) = (selection.name(), selection.decided_by(&val));
+        if self.state.epoch == 0 && chosen != decides {
+            observer.note(&format!(
+                "{chosen} is not defined for the labels of the validation split; the {decides} decides"
+            ));
+        }
         if selection.is_better(&val, self.state.best.as_ref().map(|best| &best.val)) {
             self.state.best =
                 Some(Best { epoch: self.state.epoch + 1, train: None, val: val.clone(), test: test.clone() });
@@ -392,6 +398,12 @@ impl<'a> Trainer<'a> {
         } else {
             self.time_is_up().then_some(Stop::Hours)
         }
+    }
+
+    /// The name of the value that decides which model is the best.
+    fn decided_by(&self) -> &'static str {
+        let selection = self.data.selection;
+        self.state.best.as_ref().map_or(selection.name(), |best| selection.decided_by(&best.val))
     }
 
     /// Lets the device start on a split, in the order of the data.
@@ -467,7 +479,7 @@ impl<'a> Trainer<'a> {
             }
         }
         Ok(Outcome {
-            select: self.data.selection.name(),
+            select: self.decided_by(),
             stop,
             epochs: self.state.epoch,
             seconds: self.state.seconds,

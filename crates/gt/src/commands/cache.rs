@@ -42,7 +42,7 @@ struct Group {
 impl CacheCommand {
     pub fn run(self) -> Result<()> {
         let folder = cache_folder().ok_or_else(|| anyhow!("this user has no cache folder; GT_CACHE names one"))?;
-        let groups = groups()?;
+        let groups = groups().with_context(|| format!("{}: the cache folder cannot be read", folder.display()))?;
         match self {
             Self::Info(InfoArguments { json }) => {
                 let sizes = groups.iter().map(|group| {

@@ -101,7 +101,7 @@ impl Metric {
 }
 
 impl Metric {
-    /// Further metrics of the task, by name.
+    /// Further metrics of the task that can select the best model, by name.
     pub(crate) fn others(self, form: MetricForm) -> Vec<&'static str> {
         match (self, form) {
             (Metric::Mae, MetricForm::Exact) => vec!["rmse", "r2", "spearman"],
@@ -109,7 +109,7 @@ impl Metric {
             (Metric::Accuracy, MetricForm::Exact) => {
                 vec!["macro_recall", "f1", "log_loss", "roc_auc", "average_precision"]
             }
-            (Metric::Accuracy, MetricForm::Paper) => vec!["plain_accuracy"],
+            (Metric::Accuracy, MetricForm::Paper) => Vec::new(),
             (Metric::RocAuc, MetricForm::Exact) => vec!["average_precision", "accuracy", "log_loss"],
             (Metric::RocAuc, MetricForm::Paper) => vec!["average_precision"],
         }
