@@ -11,8 +11,8 @@ use arrow_array::builder::{ListBuilder, PrimitiveBuilder};
 use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int64Type};
 use arrow_array::{ArrayRef, Int64Array};
 use graph_transformer_data::{
-    Chunk, DataError, Expected, ExpectedEncoding, FileProblem, GraphReader, Labels, Number, Problem, Reason, read,
-    read_expecting, write,
+    Chunk, DataError, Expected, ExpectedEncoding, FileProblem, GraphReader, Labels, Number, Problem, Reason,
+    TableMapping, TablePaths, read, read_expecting, read_tables, write,
 };
 use gt_graph::encoding::EncodingKind;
 use gt_graph::{FeatureSchema, GraphError, GraphStore, Level, Schema, Vocabulary};
@@ -554,5 +554,27 @@ fn a_table_names_the_column_of_an_encoding_that_it_lacks() {
         assert!(matches!(read(&path), Err(DataError::File { problem: FileProblem::MissingColumn { .. }, .. })));
         // A model without this encoding does not look at the columns.
         assert!(read_expecting(&path, &with_encoding(&schema, EncodingKind::RandomWalk, 2)).is_ok());
+    }
+}
+
+#[test]
+fn a_role_that_no_column_has_blames_the_table_of_the_role() {
+    let folder = tempfile::tempdir().unwrap();
+    let nodes = file(folder.path(), "t_nodes.csv", "id,kind\n0,1\n1,2\n");
+    let edges = file(folder.path(), "t_edges.csv", "from,to\n0,1\n");
+    let paths = TablePaths { nodes: nodes.clone(), edges: edges.clone(), graphs: None };
+    let name = |name: &str| Some(name.to_owned());
+    let wrong_edges = TableMapping { src: name("kind"), dst: name("to"), ..Default::default() };
+    let wrong_nodes = TableMapping { node: name("from"), src: name("from"), dst: name("to"), ..Default::default() };
+    for (mapping, blamed, lacking, known) in
+        [(wrong_edges, &edges, "kind", ["from", "to"]), (wrong_nodes, &nodes, "from", ["id", "kind"])]
+    {
+        let Err(DataError::File { path, problem: FileProblem::MissingColumn { column, found, .. } }) =
+            read_tables(&paths, &mapping)
+        else {
+            panic!("{lacking} is in the other table")
+        };
+        assert_eq!((&path, &*column), (blamed, lacking));
+        assert_eq!(found, known);
     }
 }

@@ -89,7 +89,7 @@ fn occurrences(counts: &[u64]) -> String {
     let shown: Vec<String> = order.iter().take(8).map(|&i| format!("{i}: {}", counts[i])).collect();
     let rest = if order.len() > 8 { format!(", … {} more", order.len() - 8) } else { String::new() };
     let unused = counts.len() - order.len();
-    let unused = if unused > 0 { format!("; {unused} never") } else { String::new() };
+    let unused = if unused > 0 { format!("; {unused} of {} do not occur", counts.len()) } else { String::new() };
     format!("{}{rest}{unused}", shown.join(", "))
 }
 

@@ -69,7 +69,7 @@ impl Decoder {
         if let Some(table) = all.iter().find(|table| table.columns.is_empty()) {
             return Err(DataError::file(&table.path, FileProblem::NoColumns));
         }
-        mapping.check(&all)?;
+        mapping.check(&tables)?;
         let wanted = Wanted::new(expected);
         let encodings = [c::LAP_PE, c::RW_PE].into_iter().filter(|name| wanted.has_column(name));
         encodings.into_iter().try_for_each(|prefix| check_numbers(&tables.nodes, prefix))?;

@@ -1,5 +1,6 @@
 //! Roles of the columns of tables.
 
+use super::Tables;
 use super::table::Table;
 use crate::error::{DataError, FileProblem, Result};
 
@@ -38,13 +39,18 @@ impl TableMapping {
         *self == Self::default()
     }
 
-    /// Checks that every named column exists in one of the tables.
-    pub(super) fn check(&self, tables: &[&Table]) -> Result<()> {
-        let named = [&self.graph, &self.node, &self.src, &self.dst, &self.split].into_iter().flatten();
+    /// Checks that every named column exists in its table, or in one of the tables where the role
+    /// does not say which.
+    pub(super) fn check(&self, tables: &Tables) -> Result<()> {
+        let all: Vec<&Table> = tables.leveled().map(|(_, table)| table).collect();
+        let (nodes, edges) = (&[&tables.nodes][..], &[&tables.edges][..]);
+        let roles =
+            [(&self.node, nodes), (&self.src, edges), (&self.dst, edges), (&self.graph, &all), (&self.split, &all)];
+        let named = roles.into_iter().flat_map(|(name, tables)| name.iter().map(move |name| (name, tables)));
         let lists = [&self.targets, &self.categorical, &self.continuous, &self.multi_hot, &self.ignore];
-        for name in named.chain(lists.into_iter().flatten()) {
-            if !tables.iter().any(|t| t.position(name).is_some()) {
-                let found = tables.iter().flat_map(|t| t.names()).map(str::to_owned).collect();
+        for (name, tables) in named.chain(lists.into_iter().flatten().map(|name| (name, &all[..]))) {
+            if !tables.iter().any(|table| table.position(name).is_some()) {
+                let found = tables.iter().flat_map(|table| table.names()).map(str::to_owned).collect();
                 let problem = FileProblem::MissingColumn { column: name.clone(), found, hint: "" };
                 return Err(DataError::file(&tables[0].path, problem));
             }
