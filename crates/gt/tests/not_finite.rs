@@ -59,8 +59,8 @@ fn settings(error: &str) -> Vec<&str> {
     words.filter(|word| word.contains('.') && word.contains('=')).collect()
 }
 
-/// A run in `out` ends with finite scores. Validation uses running statistics, and can explode on its
-/// own: its loss has to be plausible.
+/// Checks that a run in `out` ends with finite scores and a plausible validation loss. Validation
+/// uses running statistics, so its loss can explode even if training is stable.
 fn works(place: &Place, line: &str, out: &str) {
     place.done(line);
     let metrics = fs::read_to_string(place.path(out).join("metrics.jsonl")).unwrap();

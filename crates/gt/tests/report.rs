@@ -126,7 +126,8 @@ fn a_real_browser_shows_reports_of_all_tasks_without_fault() {
     let numbers = train("a<i>&amp;", &|number| json!([0.5 * (number % 7) as f64 - 1.0]));
     assert_eq!((&numbers["h1"], &numbers["curves"]), (&json!(["a<i>&amp;"]), &json!(3)));
     assert_eq!((&numbers["points"], &numbers["cells"]), (&json!(1), &json!(0)));
-    // Three classes of whole graphs: a matrix of three by three, and labels, precision, recall and F1.
+    // Three classes of whole graphs: a matrix of three by three.
+    // Each class also has labels, precision, recall and F1.
     let classes = train("classes", &|number| json!([number % 3]));
     assert_eq!((&classes["points"], &classes["cells"]), (&json!(0), &json!(21)));
     let labels = train("labels", &|number| {

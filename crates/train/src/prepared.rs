@@ -72,8 +72,8 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Makes a data set ready for training. Encodings are looked up in, and added to, a file next
-    /// to `cache`, if one is given.
+    /// Makes a data set ready for training. Encodings that the data lacks are taken from `cache`, or
+    /// computed and added to `cache`.
     ///
     /// # Errors
     /// If data and configuration do not fit, or the training or validation split has no labels.
@@ -91,7 +91,7 @@ impl Prepared {
     }
 
     /// Makes a data set ready to score a model on it. The data set must have been read for the
-    /// model's schema.
+    /// model's schema. `cache` has the same effect as in training.
     ///
     /// # Errors
     /// If its columns are not those of the model, or values lie beyond the model's vocabularies.

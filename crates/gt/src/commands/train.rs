@@ -230,7 +230,7 @@ impl Arguments {
     /// Prints mean and deviation over the seeds, as papers report them.
     fn print_together(&self, data: &Prepared, done: &[Done]) -> Result<()> {
         let (mut scores, mut best) = (Map::new(), Map::new());
-        let forms: &[MetricForm] = shown_forms(data.form);
+        let forms = data.form.shown();
         let mut text = format!("\n{} seeds   ({}{})\n", done.len(), data.metric.name(), result_name(data.form));
         for split in Split::ALL {
             let mean_of = |model: fn(&Outcome, Split) -> Option<&Scores>, form: MetricForm| {
@@ -285,7 +285,7 @@ impl Arguments {
                 report: report.as_ref().map(|file| file.display().to_string()),
             });
         }
-        let forms = shown_forms(data.form);
+        let forms = data.form.shown();
         let mut text = format!("\n{}\n", outcome.stop.sentence());
         if let Some(best) = &outcome.best {
             text += &format!("The best {} on the validation split is that of epoch {}.\n", outcome.select, best.epoch);
@@ -310,14 +310,6 @@ impl Arguments {
             text += &format!("report: {}\n", file.display());
         }
         console::print(&text)
-    }
-}
-
-/// The forms of metrics that are shown.
-fn shown_forms(form: MetricForm) -> &'static [MetricForm] {
-    match form {
-        MetricForm::Exact => &[MetricForm::Exact],
-        MetricForm::Paper => &[MetricForm::Paper, MetricForm::Exact],
     }
 }
 

@@ -299,7 +299,8 @@ mod tests {
                         shapes += 1;
                     }
                 }
-                // Background, title, legend, two bonds, three discs with names; two marks per arrow.
+                // Background, title, legend, two bonds, three discs with names.
+                // Each arrow has two marks.
                 assert!(shapes >= 11 + 2 * shown, "{shapes} shapes");
             }
         }

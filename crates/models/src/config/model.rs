@@ -95,6 +95,16 @@ pub enum MetricForm {
     Paper,
 }
 
+impl MetricForm {
+    /// The forms in which a table shows each metric.
+    pub fn shown(self) -> &'static [Self] {
+        match self {
+            MetricForm::Exact => &[MetricForm::Exact],
+            MetricForm::Paper => &[MetricForm::Paper, MetricForm::Exact],
+        }
+    }
+}
+
 /// The vectors from which the head predicts for edges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -160,9 +170,8 @@ pub struct ModelConfig {
     /// `auto` is the edge stream if there is one, else `ends`. For links, `auto` is `product`, or
     /// `ends` if links are directed.
     pub pairs: EdgeHead,
-    /// Form of the metrics that are shown. `exact` metrics are over the whole split, and the best
-    /// model is the result of a run. `paper` metrics are means of batch means, and the last model is
-    /// the result.
+    /// Form of the metrics. `exact`: metrics over the whole split are shown, and the best model is
+    /// the result of a run. `paper`: means of batch means, and the last model.
     pub metrics: MetricForm,
     /// Share of attended and hidden values dropped in training; for a `kind` other than
     /// `transformer`, share of each layer's outputs.

@@ -16,9 +16,9 @@
 //! | one class | `macro_recall`, `f1`, `log_loss`, `roc_auc`, `average_precision` |
 //! | several yes/no labels | `average_precision`, `accuracy`, `log_loss` |
 //!
-//! Accuracy, recall and F1 are in percent. Missing labels count nowhere. A value that is not defined
-//! (no label, one class only) is NaN. Exact metrics do not depend on the order of the rows, to the
-//! last digit.
+//! Accuracy, recall and F1 are in percent. Missing labels count nowhere. A value that is not
+//! defined (no label, one class only) is NaN. Exact metrics do not depend on the order of the rows,
+//! to the last digit.
 
 mod classes;
 mod numbers;

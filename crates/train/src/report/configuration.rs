@@ -49,8 +49,8 @@ mod tests {
     fn only_keys_that_differ_from_the_defaults_are_marked() {
         let none = section(&Config::default()).into_string();
         assert_eq!(none.matches("<mark>").count(), 1, "{none}");
-        // `optimizer.name` and `schedule.name` are keys of two sections. `model.kind` is left out at
-        // its default.
+        // `optimizer.name` and `schedule.name` are keys of two sections. `model.kind` is left out
+        // at its default.
         let text =
             "[data]\nfile = \"a<b = c\"\n[model]\nwidth = 16\nkind = \"gcn\"\nheads = 1\n[schedule]\nname = \"cosine\"";
         let config = Config::from_toml(text).unwrap();

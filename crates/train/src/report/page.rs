@@ -141,10 +141,7 @@ fn results(report: &Report<'_>) -> Markup {
     let Some(last) = report.history.last() else { return html! { p { "No epoch is complete yet." } } };
     let resumable = report.outcome.last.is_empty();
     let epoch = if resumable { last.epoch } else { report.outcome.epochs };
-    let shown: &[MetricForm] = match report.data.form {
-        MetricForm::Exact => &[MetricForm::Exact],
-        MetricForm::Paper => &[MetricForm::Paper, MetricForm::Exact],
-    };
+    let shown = report.data.form.shown();
     let columns = shown.len();
     let group = |name: &str, forms: &dyn Fn(&Scores) -> Option<Forms>| {
         let cells = |split: Split| {
