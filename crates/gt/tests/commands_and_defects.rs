@@ -73,8 +73,8 @@ fn graph(name: &'static str, formats: &'static [Format], at: [&'static str; 3], 
     Defect { name, formats, damage: Damage::Graph(damage), extent, table, column, value, training: Training::Fails }
 }
 
-/// Defects of files and of graphs (docs/data.md, "What is checked"). A format that is not listed
-/// cannot hold the defect.
+/// Defects of files and of graphs (docs/reference/file-formats.md, "What is checked"). A format
+/// that is not listed cannot hold the defect.
 fn defects() -> Vec<Defect> {
     use Training::{FailsForColumn, Succeeds};
     let without_kinds = || Damage::Content(|content| content.kinds = false);

@@ -1,4 +1,4 @@
-//! `docs/configuration.md` and the code describe the same keys. `GT_BLESS=1` rewrites the page.
+//! `docs/reference/configuration.md` and the code describe the same keys. `GT_BLESS=1` rewrites it.
 
 use std::path::Path;
 
@@ -6,15 +6,15 @@ use graph_transformer_models::config::{self, KeyReference};
 
 #[test]
 fn the_page_of_the_keys_is_made_from_the_code() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/configuration.md");
     let page = render_page();
     if std::env::var("GT_BLESS").is_ok_and(|value| value == "1") {
         std::fs::write(&file, &page).unwrap();
     }
     let stored = std::fs::read_to_string(&file).unwrap().replace("\r\n", "\n");
     let line = (1..).zip(page.lines()).find(|(number, line)| stored.lines().nth(number - 1) != Some(line));
-    assert_eq!(line, None, "docs/configuration.md: this line is missing; run the test with GT_BLESS=1");
-    assert_eq!(stored, page, "docs/configuration.md: run the test with GT_BLESS=1");
+    assert_eq!(line, None, "docs/reference/configuration.md: this line is missing; run the test with GT_BLESS=1");
+    assert_eq!(stored, page, "docs/reference/configuration.md: run the test with GT_BLESS=1");
 }
 
 fn render_page() -> String {
