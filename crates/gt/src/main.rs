@@ -3,6 +3,8 @@
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
 mod cache;
+#[cfg(test)]
+mod command_reference;
 mod commands;
 mod console;
 mod dataset_description;

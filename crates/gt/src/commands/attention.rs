@@ -23,6 +23,9 @@ use crate::drawing::{MOST_NODES, Picture};
 /// nested by layer, head and edge. SVG is a drawing of one layer and head. Layers and heads are
 /// numbered from 1, nodes and graphs from 0. The weights of the edges into a node add up to 1.
 #[derive(Args)]
+#[command(after_help = "Examples:\n  \
+gt attention runs/mine --data new.jsonl --graph 0 --out first.svg\n  \
+gt attention runs/mine --data new.jsonl --graph 0 --head mean --out first.csv")]
 pub struct Arguments {
     #[command(flatten)]
     model: ModelArgs,

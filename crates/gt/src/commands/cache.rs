@@ -14,8 +14,10 @@ use crate::console;
 #[derive(Subcommand)]
 pub enum CacheCommand {
     /// Print the folder of the cache, and the number and size of its files
+    #[command(after_help = "Examples:\n  gt cache info")]
     Info(InfoArguments),
     /// Remove computed encodings and compiled kernels; both are computed again when needed
+    #[command(after_help = "Examples:\n  gt cache clear")]
     Clear(ClearArguments),
 }
 

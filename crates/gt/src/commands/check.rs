@@ -16,6 +16,7 @@ use crate::device::{DeviceChoice, PrecisionName};
 /// Compare a device with a reference in f64 on built-in problems: outputs, loss, gradients, an
 /// optimiser step, inference. Errors are relative to the largest value of their kind.
 #[derive(Args)]
+#[command(after_help = "Examples:\n  gt check --device cpu\n  gt check --device cuda --precision tf32")]
 pub struct Arguments {
     /// auto, cpu, cuda or cuda:N
     #[arg(long, default_value = "auto")]

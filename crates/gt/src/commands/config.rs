@@ -11,10 +11,13 @@ use crate::console;
 #[derive(Subcommand)]
 pub enum ConfigCommand {
     /// Print a complete configuration: of a file, a preset, or the defaults
+    #[command(after_help = "Examples:\n  gt config show\n  gt config show --preset zinc-gcn --set train.batch=64")]
     Show(Arguments),
     /// Check a configuration; all problems are reported at once
+    #[command(after_help = "Examples:\n  gt config check mine.toml\n  gt config check --set model.heads=4")]
     Check(Arguments),
     /// List every key with its default, its possible values and its meaning
+    #[command(after_help = "Examples:\n  gt config keys")]
     Keys(config_keys::Arguments),
 }
 

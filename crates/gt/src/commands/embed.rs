@@ -14,6 +14,9 @@ use crate::device::DeviceArgs;
 /// Columns: graph (from 0), node (for embeddings of nodes), then e0, e1, …, and the reason why a
 /// row is empty.
 #[derive(Args)]
+#[command(after_help = "Examples:\n  \
+gt embed runs/mine --data new.jsonl --out nodes.parquet\n  \
+gt embed runs/mine --data new.jsonl --level graph --out graphs.csv")]
 pub struct Arguments {
     #[command(flatten)]
     query: QueryArgs,

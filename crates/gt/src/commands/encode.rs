@@ -11,6 +11,7 @@ use crate::console;
 use crate::dataset_description::describe_dataset;
 
 #[derive(Args)]
+#[command(after_help = "Examples:\n  gt encode mine.jsonl --lap 8 --out encoded.parquet")]
 pub struct Arguments {
     /// Data set to encode; without it a small CLUSTER set is generated, encoded (--lap 10 --wl) and
     /// described

@@ -19,6 +19,7 @@ use crate::device::DeviceArgs;
 
 /// Score a trained model on a split of a data set.
 #[derive(Args)]
+#[command(after_help = "Examples:\n  gt eval runs/mine\n  gt eval runs/mine --data other.jsonl --split val --json")]
 pub struct Arguments {
     #[command(flatten)]
     model: ModelArgs,

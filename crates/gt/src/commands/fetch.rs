@@ -10,6 +10,9 @@ use crate::cache::cache_folder;
 use crate::console::{self, DownloadBar};
 
 #[derive(Args)]
+#[command(after_help = "Examples:\n  \
+gt data fetch zinc\n  \
+gt data fetch zinc --from copy.parquet   (a copy on this machine)")]
 pub struct Arguments {
     /// Which data set
     set: Set,

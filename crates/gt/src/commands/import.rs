@@ -13,6 +13,9 @@ use crate::console;
 /// Nothing in the checkpoint is executed: a restricted reader accepts tensors and rejects
 /// everything else.
 #[derive(Args)]
+#[command(after_help = "Examples:\n  \
+gt config show --preset zinc > zinc.toml\n  \
+gt import CHECKPOINT.pkl zinc.safetensors --config zinc.toml")]
 pub struct Arguments {
     /// The checkpoint, as `torch.save(model.state_dict(), …)` writes it
     checkpoint: PathBuf,

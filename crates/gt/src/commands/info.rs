@@ -10,6 +10,7 @@ use crate::console;
 use crate::dataset_description::describe_dataset;
 
 #[derive(Args)]
+#[command(after_help = "Examples:\n  gt data info mine.jsonl\n  gt data info mine.jsonl --json")]
 pub struct Arguments {
     /// Data set to describe
     file: PathBuf,

@@ -26,6 +26,9 @@ use crate::device::DeviceArgs;
 /// A link model scores the edges of the data, or the pairs of --pairs, with all edges of the data
 /// present.
 #[derive(Args)]
+#[command(after_help = "Examples:\n  \
+gt predict runs/mine --data new.jsonl --out predictions.csv\n  \
+gt predict runs/links --data network.parquet --pairs pairs.csv --out scores.csv")]
 pub struct Arguments {
     #[command(flatten)]
     query: QueryArgs,

@@ -8,6 +8,9 @@ use gt_data::{SbmSet, SbmSizes};
 use gt_train::{gigabytes, memory};
 
 #[derive(Args)]
+#[command(after_help = "Examples:\n  \
+gt data sbm cluster --out cluster.parquet\n  \
+gt data sbm pattern --train 100 --val 20 --test 20 --out pattern.jsonl")]
 pub struct Arguments {
     /// Which set
     set: Set,

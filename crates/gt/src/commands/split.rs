@@ -10,6 +10,9 @@ use gt_graph::Level;
 use crate::console;
 
 #[derive(Args)]
+#[command(after_help = "Examples:\n  \
+gt data split mine.jsonl --train 0.7 --val 0.15 --test 0.15 --stratify --out split.parquet\n  \
+gt data split mine.jsonl --folds 5 --out folds.parquet")]
 pub struct Arguments {
     /// Data set to split
     file: PathBuf,

@@ -21,6 +21,9 @@ use steps::measure;
 
 /// Time one training and one inference step of the published configurations.
 #[derive(Args)]
+#[command(after_help = "Examples:\n  \
+gt bench --set zinc --graph sparse\n  \
+gt bench --set large --nodes 10000 --edges 100000")]
 pub struct Arguments {
     /// Which configuration; `large` is one random graph, 64 channels, 4 layers
     /// [default: the published three]
