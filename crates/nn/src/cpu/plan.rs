@@ -1,8 +1,9 @@
 //! How a batch is cut up: blocks that stay in cache, parts that run in parallel.
 //!
-//! A block is some whole graphs with about a hundred nodes in total. A part is some consecutive
-//! blocks. Both depend on the batch alone, never on the number of threads. Sums are taken per part
-//! and added in the order of the parts, so results do not depend on the number of threads.
+//! A part is some consecutive graphs, divided so that all parts cost nearly the same. A block is
+//! some whole graphs of a part with about a hundred nodes in total. Both depend on the batch alone,
+//! never on the number of threads. Sums are taken per part and added in the order of the parts, so
+//! results do not depend on the number of threads.
 //!
 //! A batch with a large graph is cut *open*: blocks are then ranges of about a hundred nodes,
 //! wherever a graph ends. What an edge reads at its other end may belong to another block, so
@@ -186,6 +187,10 @@ const BLOCK_EDGES: usize = 256;
 /// Rows of a part, edges weighted by their cost. Smaller parts balance better, but each has
 /// gradients of its own to add up.
 const PART_ROWS: usize = 2_200;
+/// Rows of a part of a small batch: enough work to pay for a thread.
+const SMALL_PART_ROWS: usize = 256;
+/// Parts of a small batch. A batch has more of them only if they have [`PART_ROWS`] rows.
+const SMALL_BATCH_PARTS: usize = 4;
 const MOST_PARTS: usize = 64;
 /// A graph of more rows than this is cut.
 const LARGE: usize = 2 * PART_ROWS;
@@ -198,6 +203,10 @@ pub(crate) struct Plan {
     pub(crate) parts: Vec<(Span, Range<usize>)>,
     /// Whether blocks cut through graphs.
     pub(crate) open: bool,
+    /// Costs of the blocks or graphs that are divided among parts.
+    costs: Vec<usize>,
+    /// The blocks or graphs of each part.
+    ranges: Vec<Range<usize>>,
 }
 
 impl Plan {
@@ -205,6 +214,7 @@ impl Plan {
     pub(crate) fn set(&mut self, topology: &Topology, edge_stream: bool, whole: bool) {
         self.blocks.clear();
         self.parts.clear();
+        self.costs.clear();
         // What the rows of a span cost where edges are followed, measured in nodes: projections and
         // elementwise work of an edge with a stream, and of one without.
         let cost = |span: &Span| {
@@ -214,10 +224,11 @@ impl Plan {
             span.nodes.len() + if edge_stream { span.edges.len() * 3 / 4 } else { span.edges.len() / 25 } + 1
         };
         let graph = |graph: usize| Span::new(topology, topology.node_offsets[graph]..topology.node_offsets[graph + 1]);
+        let parts = parts_of_rows(rows(&topology.all()));
         self.open = !whole && (0..topology.graphs()).any(|index| rows(&graph(index)) > LARGE);
-        let mut first = 0;
         if self.open {
             let most_edges = if edge_stream { BLOCK_EDGES } else { usize::MAX };
+            let mut first = 0;
             while first < topology.nodes() {
                 let mut end = first + 1;
                 while end < topology.nodes()
@@ -229,32 +240,57 @@ impl Plan {
                 self.blocks.push(Span::new(topology, first..end));
                 first = end;
             }
+            self.costs.extend(self.blocks.iter().map(cost));
+            balance(&self.costs, parts, &mut self.ranges);
+            for blocks in self.ranges.drain(..) {
+                let nodes = self.blocks[blocks.start].nodes.start..self.blocks[blocks.end - 1].nodes.end;
+                self.parts.push((Span::new(topology, nodes), blocks));
+            }
         } else {
             let offsets = &topology.node_offsets;
-            while first < topology.graphs() {
-                let mut end = first + 1;
-                while end < topology.graphs() && offsets[end + 1] - offsets[first] <= BLOCK_NODES {
-                    end += 1;
+            self.costs.extend((0..topology.graphs()).map(|index| cost(&graph(index))));
+            balance(&self.costs, parts, &mut self.ranges);
+            for graphs in self.ranges.drain(..) {
+                let before = self.blocks.len();
+                let mut first = graphs.start;
+                while first < graphs.end {
+                    let mut end = first + 1;
+                    while end < graphs.end && offsets[end + 1] - offsets[first] <= BLOCK_NODES {
+                        end += 1;
+                    }
+                    self.blocks.push(Span::new(topology, offsets[first]..offsets[end]));
+                    first = end;
                 }
-                self.blocks.push(Span::new(topology, offsets[first]..offsets[end]));
-                first = end;
+                let nodes = offsets[graphs.start]..offsets[graphs.end];
+                self.parts.push((Span::new(topology, nodes), before..self.blocks.len()));
             }
         }
-        // The nearest power of two: halves of halves are then equal, however many threads there
-        // are.
-        let parts = self.blocks.iter().map(rows).sum::<usize>() as f64 / PART_ROWS as f64;
-        let count = (parts.max(1.0).log2().round().exp2() as usize).min(MOST_PARTS);
-        let total: usize = self.blocks.iter().map(cost).sum();
-        let (mut from, mut spent) = (0, 0);
-        for index in 0..self.blocks.len() {
-            spent += cost(&self.blocks[index]);
-            let full = spent * count >= (self.parts.len() + 1) * total;
-            if full || index + 1 == self.blocks.len() {
-                let nodes = self.blocks[from].nodes.start..self.blocks[index].nodes.end;
-                self.parts.push((Span::new(topology, nodes), from..index + 1));
-                from = index + 1;
-            }
+    }
+}
+
+/// The number of parts of a batch. A power of two: halves of halves are then equal, however many
+/// threads there are.
+fn parts_of_rows(rows: usize) -> usize {
+    let power = |parts: f64| parts.max(1.0).log2().round().exp2() as usize;
+    let small = power(rows as f64 / SMALL_PART_ROWS as f64).min(SMALL_BATCH_PARTS);
+    power(rows as f64 / PART_ROWS as f64).clamp(small, MOST_PARTS)
+}
+
+/// Divides items into at most `count` consecutive ranges of nearly equal cost. No range is empty.
+fn balance(costs: &[usize], count: usize, ranges: &mut Vec<Range<usize>>) {
+    let total: usize = costs.iter().sum();
+    let (mut first, mut spent, mut range) = (0, 0, 0);
+    for (index, cost) in costs.iter().enumerate() {
+        // An item belongs to the range that holds its middle.
+        let own = (2 * spent + cost) * count / (2 * total);
+        if own > range && index > first {
+            ranges.push(first..index);
+            first = index;
         }
+        (spent, range) = (spent + cost, own);
+    }
+    if first < costs.len() {
+        ranges.push(first..costs.len());
     }
 }
 
@@ -446,6 +482,40 @@ mod tests {
                     let ends = [block.nodes.start, block.nodes.end];
                     assert!(ends.iter().all(|end| topology.node_offsets.contains(end)), "{block:?} cuts a graph");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_small_batch_has_four_parts_of_nearly_equal_cost() {
+        // 32 molecules of about 13 nodes.
+        let molecules: Vec<Shape> = (0..32).map(|i| ring(8 + i * 5 % 11)).collect();
+        let topology = topology(&molecules);
+        let plan = plan(&topology, true, false);
+        assert_eq!(plan.parts.len(), SMALL_BATCH_PARTS);
+        let sizes: Vec<usize> = plan.parts.iter().map(|(part, _)| part.nodes.len()).collect();
+        let (least, most) = (sizes.iter().min().unwrap(), sizes.iter().max().unwrap());
+        assert!(most - least <= 20, "{sizes:?}");
+        // A batch too small for two threads stays in one piece.
+        assert_eq!(self::plan(&self::topology(&molecules[..4]), true, false).parts.len(), 1);
+    }
+
+    #[test]
+    fn ranges_are_balanced_and_never_empty() {
+        let ranges = |costs: &[usize], count: usize| {
+            let mut ranges = Vec::new();
+            balance(costs, count, &mut ranges);
+            ranges
+        };
+        assert_eq!(ranges(&[], 4), []);
+        assert_eq!(ranges(&[1; 8], 4), [0..2, 2..4, 4..6, 6..8]);
+        // One item that costs more than all others together has a range of its own.
+        assert_eq!(ranges(&[1, 1, 20, 1, 1], 4), [0..2, 2..3, 3..5]);
+        for costs in [vec![3, 1, 4, 1, 5, 9, 2, 6], vec![100, 1, 1, 1], vec![1, 1, 1, 100], vec![7]] {
+            for count in 1..=8 {
+                let ranges = ranges(&costs, count);
+                assert!(ranges.len() <= count && ranges.iter().all(|range| !range.is_empty()), "{ranges:?}");
+                assert!(ranges.iter().cloned().flatten().eq(0..costs.len()), "{ranges:?}");
             }
         }
     }
