@@ -7,7 +7,7 @@ use clap::builder::StyledStr;
 use clap::{Arg, Command, CommandFactory};
 
 /// Commands whose examples need a download, a GPU or hours.
-const NOT_RUN: [&str; 3] = ["gt data fetch", "gt reproduce", "gt import"];
+const NOT_RUN: [&str; 4] = ["gt data fetch", "gt reproduce", "gt import", "gt check"];
 
 const HEAD: &str = "\
 <!-- Made from the program's help by

@@ -24,7 +24,7 @@ use crate::interrupt::{Interrupted, interrupt};
 /// paper's.
 #[derive(Args)]
 #[command(
-    after_help = "Every finished run leaves one small file in RESULTS/records and is never made again; delete the file to make the run again. \
+    after_help = "Every finished run leaves one small file in RESULTS/records and is never trained again; delete the file to train the run again. \
 A run that is stopped by --budget, a signal or a crash lies in RESULTS/unfinished. The next call resumes it, also on another machine with a copy of the folder. \
 Every call writes RESULTS/tables.md and RESULTS/tables.html at its end.\n\nExamples:\n  gt reproduce table1 --cell zinc-sparse-lappe-bn --zinc zinc12k.parquet\n  \
 gt reproduce all --device cuda --precision tf32 --budget 25\n  gt reproduce table3 --render\n  gt reproduce claims"
