@@ -324,6 +324,27 @@ pub enum RequestProblem {
         /// Folds requested.
         folds: usize,
     },
+    /// The split of the data has no folds.
+    #[error("it has a split into \"{}\", so folds are not drawn; `gt data split FILE --folds {folds} --out COPY` writes a copy with folds", parts.join("\", \""))]
+    NoFolds {
+        /// Folds requested.
+        folds: usize,
+        /// The parts that there are.
+        parts: Vec<String>,
+    },
+    /// The data has another number of folds.
+    #[error("it has {found} folds, not {folds}; pass --folds {found}")]
+    OtherFolds {
+        /// Folds of the data.
+        found: usize,
+        /// Folds requested.
+        folds: usize,
+    },
+    /// Edges are split.
+    #[error(
+        "its edges are split, and folds are made of graphs or of nodes; pass no --folds, and use `gt data split --level edge`"
+    )]
+    FoldsOfEdges,
     /// Shares that are not positive, or do not add up to 1.
     #[error("shares must be positive and add up to 1, not {sum}: {}", shares.iter().map(|(name, share)| format!("{name} {share}")).collect::<Vec<_>>().join(", "))]
     Shares {

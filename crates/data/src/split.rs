@@ -148,7 +148,7 @@ fn first_of_pairs(graphs: &GraphStore) -> Vec<usize> {
 }
 
 /// Shuffles rows and gives each part its share.
-fn deal(rows: &mut [usize], shares: &[f64], random: &mut Stream, codes: &mut [u16]) {
+pub(crate) fn deal(rows: &mut [usize], shares: &[f64], random: &mut Stream, codes: &mut [u16]) {
     random.shuffle(rows);
     let mut start = 0;
     for (part, size) in sizes(rows.len(), shares, random).into_iter().enumerate() {
@@ -172,7 +172,7 @@ fn sizes(rows: usize, shares: &[f64], random: &mut Stream) -> Vec<usize> {
 }
 
 /// Rows by class, or by tenth of the ranked values. Rows without a label are a separate stratum.
-fn strata(dataset: &Dataset, level: Level) -> Result<Vec<Vec<usize>>> {
+pub(crate) fn strata(dataset: &Dataset, level: Level) -> Result<Vec<Vec<usize>>> {
     let schema = dataset.schema().target.as_ref().filter(|t| t.level == level);
     let (Some(schema), Some(targets)) = (schema, dataset.graphs().target()) else {
         return Err(RequestProblem::NoStrata(level).into());

@@ -56,7 +56,7 @@ impl Progress {
 
     /// Before the first epoch.
     pub fn start(&self, parameters: usize, device: &str) {
-        console::say!("{}", start_line(&self.name, self.graphs, parameters, self.epochs, device));
+        console::say!("{}", start_line(&self.name, self.form, self.graphs, parameters, self.epochs, device));
     }
 
     /// After the last epoch.
@@ -93,17 +93,29 @@ impl Progress {
 }
 
 /// The line before the first epoch of a run.
-pub fn start_line(run: &str, graphs: usize, parameters: usize, epochs: usize, device: &str) -> String {
-    format!(
-        "{run}: {graphs} graphs, {parameters} parameters, at most {epochs} epochs on {device}; \
-         a/b/c is training/validation/test"
-    )
+pub fn start_line(
+    run: &str,
+    form: MetricForm,
+    graphs: usize,
+    parameters: usize,
+    epochs: usize,
+    device: &str,
+) -> String {
+    let numbers = match form {
+        MetricForm::Paper => "a/b/c is training/validation/test",
+        MetricForm::Exact => "a/b is training/validation",
+    };
+    format!("{run}: {graphs} graphs, {parameters} parameters, at most {epochs} epochs on {device}; {numbers}")
 }
 
-/// The line of an epoch: at most 80 columns, also behind the label of a seed.
+/// The line of an epoch: at most 80 columns, also behind the label of a seed. Only the paper's form
+/// shows the test metric: nobody should choose settings by watching it.
 pub fn epoch_line(metric: &str, form: MetricForm, record: &EpochRecord) -> String {
     let EpochRecord { epoch, lr, train, val, test, seconds, .. } = record;
-    let test = test.as_ref().map_or(String::new(), |test| format!("/{}", short(test.metric.of(form))));
+    let test = test
+        .as_ref()
+        .filter(|_| form == MetricForm::Paper)
+        .map_or(String::new(), |test| format!("/{}", short(test.metric.of(form))));
     let digits = if *seconds < 9.95 { 1 } else { 0 };
     format!(
         "epoch {epoch:4} lr {lr:.1e} loss {}/{} {metric} {}/{}{test} {seconds:.digits$}s",
@@ -187,12 +199,16 @@ mod tests {
 
     #[test]
     fn the_line_of_an_epoch_fits_80_columns() {
-        let line = |record: &EpochRecord| epoch_line("accuracy", MetricForm::Exact, record);
+        let line = |record: &EpochRecord| epoch_line("accuracy", MetricForm::Paper, record);
         assert_eq!(
             line(&record(12, 62.125, true, 9.94)),
             "epoch   12 lr 7.0e-4 loss 62.12/62.12 accuracy 62.12/62.12/62.12 9.9s"
         );
         assert!(line(&record(1, 0.5, false, 12.3)).ends_with("accuracy 0.5000/0.5000 12s"));
+        assert_eq!(
+            epoch_line("accuracy", MetricForm::Exact, &record(12, 62.125, true, 9.94)),
+            "epoch   12 lr 7.0e-4 loss 62.12/62.12 accuracy 62.12/62.12 9.9s"
+        );
         let extreme =
             [1234.5678, 99.996, 999.96, 999_999.7, 123_456_789.0, 1.5e38, 1e300, 1e-12, 9.99e-4, 0.99999, f64::NAN];
         for value in extreme {

@@ -322,7 +322,7 @@ fn a_conversion_that_is_interrupted_leaves_nothing_half_written() {
 }
 
 #[test]
-fn seeds_that_are_interrupted_tell_how_each_goes_on() {
+fn seeds_that_are_interrupted_resume_with_one_command() {
     let place = Place::new();
     let mut child = place.start(&format!("{} --seeds 1,2", begin(EPOCHS)));
     let begun = || fs::read_to_string(place.path("run/1/metrics.jsonl")).is_ok_and(|text| text.lines().count() > 1);
@@ -333,8 +333,10 @@ fn seeds_that_are_interrupted_tell_how_each_goes_on() {
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let End { code, said } = place.end(child);
     assert_eq!(code, Some(130));
-    let expected = "interrupted; `gt train --resume --out run/1`, `gt train --resume --out run/2` resumes";
+    let expected = "interrupted; `gt train --resume --out run` resumes";
     assert_eq!(said.lines().last(), Some(expected), "{said}");
+    let said = place.done("train --resume --out run");
+    assert_names(&said, &["seed 1: resuming", "seed 2: epoch"]);
     place.done("train --resume --out run/2");
 }
 

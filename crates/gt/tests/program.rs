@@ -195,11 +195,12 @@ fn a_run_trains_is_refused_twice_and_scores_the_same_again() {
     for name in ["config.toml", "model.safetensors", "best.safetensors", "metrics.jsonl"] {
         assert!(place.path("run").join(name).exists(), "{name}");
     }
+    let info: Value = serde_json::from_str(&place.done("data info c.parquet --json")).unwrap();
     let line = place.done("eval run --data c.parquet --split test --json");
     let scores: Value = serde_json::from_str(&line).unwrap();
     assert_eq!(scores["paper"], result["last"]["test"]["paper"]);
     assert_eq!(scores["exact"], result["last"]["test"]["exact"]);
-    assert_eq!((&scores["metric"], &scores["graphs"]), (&Value::from("accuracy"), &Value::from(2)));
+    assert_eq!((&scores["metric"], &scores["nodes"]), (&Value::from("accuracy"), &info["splits"]["test"]["nodes"]));
     let complaint = place.refused("train --data c.parquet --out run");
     assert_names(&complaint, &["run", "--resume"]);
     // A finished run has nothing left to do and prints the same result again.

@@ -216,13 +216,12 @@ fn check_events(run: &Path, epochs: usize) {
     let Some(found) = scalars(run) else { return };
     let history = history(run);
     assert_eq!(history.len(), epochs);
-    let tags: [(&str, &str); 8] = [
+    // The test split stays hidden.
+    let tags: [(&str, &str); 6] = [
         ("loss/train", "/train/loss/exact"),
         ("loss/val", "/val/loss/exact"),
-        ("loss/test", "/test/loss/exact"),
         ("accuracy/train", "/train/metric/exact"),
         ("accuracy/val", "/val/metric/exact"),
-        ("accuracy/test", "/test/metric/exact"),
         ("lr", "/lr"),
         ("seconds", "/seconds"),
     ];

@@ -96,6 +96,15 @@ fn the_result_of_a_run_is_the_model_that_the_chosen_metric_selects() {
         assert_eq!(line["best"]["epoch"], best["epoch"], "{select}");
         assert_eq!(line["select"], if select == "auto" { "accuracy" } else { select });
         // Commands use the best model, unless the last one is asked for.
+        if let "rmse" | "macro_recall" = select {
+            let [best, last] = ["", "--last"].map(|option| eval(&place, &format!("run {option}"))[select].clone());
+            assert!(best.is_f64());
+            assert_eq!((&best, &last), (&line["best"]["test"][select], &line["last"]["test"][select]));
+            let table = place.done("train --resume --out run");
+            assert!(
+                table.contains(&format!("({select})\n")) && table.contains(&format!("{:.4}", best.as_f64().unwrap()))
+            );
+        }
         let of = |option: &str| eval(&place, &format!("run {option}"))["exact"].clone();
         assert_eq!(of(""), line["best"]["test"]["exact"], "{select}");
         assert_eq!(of("--best"), of(""), "{select}");

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gt_data::DataError;
+use gt_data::{DataError, are_folds};
 use gt_graph::{GraphError, Level, Split};
 use gt_models::config::MetricForm;
 use gt_models::{ConfigError, EncodingError, ModelError, ModelFileError};
@@ -266,7 +266,12 @@ fn join(all: &[impl ToString]) -> String {
 #[derive(Debug, thiserror::Error)]
 pub enum DataProblem {
     /// The required split is missing, probably because it has another name (`valid`, `dev`).
-    #[error("it has no split `{split}`; its splits are `{}`", known.join("`, `"), split = split.name())]
+    #[error(
+        "it has no split `{split}`; its splits are `{}`{}",
+        known.join("`, `"),
+        if are_folds(known) { format!("; `gt train --folds {}` trains on each fold", known.len()) } else { String::new() },
+        split = split.name()
+    )]
     NoSplit {
         /// The split that is needed.
         split: Split,
@@ -308,6 +313,15 @@ pub enum DataProblem {
     /// No split can be drawn.
     #[error("{0}; data.split sets the shares, and a split in the data overrides them")]
     CannotSplit(DataError),
+    /// No split for a fold can be made.
+    #[error("{0}")]
+    CannotFold(DataError),
+    /// The configuration has a number of folds, but names none of them.
+    #[error("data.folds is set, and data.fold does not say which fold is the test part")]
+    NoFold,
+    /// Links have no folds.
+    #[error("links (data.task = \"links\") are not divided into folds; leave out --folds and data.folds")]
+    FoldsOfLinks,
     /// One link lies in two splits.
     #[error("graph {graph}: the edges between nodes {a} and {b} lie in two splits, `{first}` and `{second}`")]
     DividedLink {

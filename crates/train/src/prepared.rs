@@ -4,11 +4,13 @@
 use gt_nn::AttentionScope;
 use std::borrow::Cow;
 
-use gt_data::{Dataset, PartInfo, Parts, SplitBy, SplitPlan, Splits, make_split, usual_level};
+use gt_data::{
+    Dataset, FoldPlan, PartInfo, Parts, SplitBy, SplitPlan, Splits, are_folds, make_fold, make_split, usual_level,
+};
 use gt_graph::{
     GraphBatch, GraphError, GraphStore, Level, MISSING_CLASS, Schema, Split, TargetKind, TargetRows, TargetSchema,
 };
-use gt_models::config::{MetricForm, TaskName};
+use gt_models::config::{DataConfig, MetricForm, TaskName};
 use gt_models::{Config, Model};
 use gt_nn::backend::{DataSource, Labels, PassPlan, PreparedBatch, labels_by_batches};
 use gt_nn::{Loss, Network, Weights};
@@ -97,7 +99,12 @@ impl Prepared {
     /// If its columns are not those of the model, or values lie beyond the model's vocabularies.
     pub fn for_model(dataset: Dataset, model: &Model, cache: Option<&EncodingCache>) -> Result<Self> {
         model.check(dataset.graphs())?;
-        let prepared = Self::build(dataset, &model.config, model.schema.clone(), cache)?;
+        let mut config = Cow::Borrowed(&model.config);
+        if dataset.split().is_some_and(|split| !are_folds(&split.names)) {
+            // Other data than that of the folds the model was trained on.
+            (config.to_mut().data.folds, config.to_mut().data.fold) = (None, None);
+        }
+        let prepared = Self::build(dataset, &config, model.schema.clone(), cache)?;
         Ok(Self { scaling: model.scaling.clone(), ..prepared })
     }
 
@@ -106,6 +113,7 @@ impl Prepared {
         let (mut graphs, splits, links) = match config.data.task {
             TaskName::Targets => {
                 let splits = match dataset.split() {
+                    _ if config.data.folds.is_some() => draw_fold(&dataset, config)?,
                     Some(splits) => splits.clone(),
                     None => draw_split(&dataset, config, usual_level(&dataset))?,
                 };
@@ -116,6 +124,9 @@ impl Prepared {
                 (dataset.into_graphs(), splits, None)
             }
             TaskName::Links => {
+                if config.data.folds.is_some() {
+                    return Err(DataProblem::FoldsOfLinks.into());
+                }
                 schema.target = None;
                 let (links, graphs) = Links::new(dataset, config)?;
                 (graphs, Splits::new(Level::Graph), Some(links))
@@ -158,7 +169,7 @@ impl Prepared {
     }
 
     /// The level of the predictions.
-    fn level(&self) -> Level {
+    pub fn level(&self) -> Level {
         self.network.reads.level()
     }
 
@@ -231,6 +242,12 @@ impl Prepared {
         let rows = self.rows_of(split).flat_map(move |row| (0..columns).map(move |column| (row * columns, column)));
         let target = self.graphs.target();
         rows.filter_map(move |(first, column)| Some((column, target.as_ref()?.get(first + column)?)))
+    }
+
+    /// Number of rows of the targets (graphs, nodes or edges) in a split, or of links for link
+    /// prediction.
+    pub fn rows_in(&self, split: Split) -> usize {
+        self.links.as_ref().map_or_else(|| self.rows_of(split).count(), |links| links.count(split))
     }
 
     /// Number of labels in a split, or of links for link prediction.
@@ -371,4 +388,12 @@ pub(crate) fn draw_split(dataset: &Dataset, config: &Config, level: Level) -> Re
     let shares = names.iter().zip(config.data.split).map(|(name, share)| ((*name).to_owned(), share)).collect();
     let plan = SplitPlan { by: SplitBy::Random, parts: Parts::Shares(shares), level, seed: config.data.split_seed };
     make_split(dataset, &plan).map_err(DataProblem::CannotSplit)
+}
+
+/// The split of the configuration's fold.
+fn draw_fold(dataset: &Dataset, config: &Config) -> Result<Splits, DataProblem> {
+    let DataConfig { folds, fold, split: [train, val, _], split_seed: seed, .. } = config.data;
+    let (Some(folds), Some(fold)) = (folds, fold) else { return Err(DataProblem::NoFold) };
+    let plan = FoldPlan { folds, fold, val: val / (train + val), seed };
+    make_fold(dataset, &plan).map_err(DataProblem::CannotFold)
 }

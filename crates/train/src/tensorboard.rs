@@ -90,7 +90,8 @@ fn version(time: f64) -> Vec<u8> {
     event.0
 }
 
-/// Loss and metric as in the progress line; undefined values are left out.
+/// Loss and metric as in the progress line; undefined values are left out, and so is the test split
+/// in the exact form: nobody should choose settings by watching it.
 fn scalars(epoch: &EpochRecord, metric: Metric, form: MetricForm) -> Vec<u8> {
     let mut summary = Message::default();
     let mut add = |tag: &str, number: f64| {
@@ -101,7 +102,8 @@ fn scalars(epoch: &EpochRecord, metric: Metric, form: MetricForm) -> Vec<u8> {
             summary.bytes(1, &value.0);
         }
     };
-    for (part, scores) in [("train", Some(&epoch.train)), ("val", Some(&epoch.val)), ("test", epoch.test.as_ref())] {
+    let test = epoch.test.as_ref().filter(|_| form == MetricForm::Paper);
+    for (part, scores) in [("train", Some(&epoch.train)), ("val", Some(&epoch.val)), ("test", test)] {
         if let Some(scores) = scores {
             add(&format!("loss/{part}"), scores.loss.of(form));
             add(&format!("{}/{part}", metric.name()), scores.metric.of(form));

@@ -1,5 +1,6 @@
 //! `gt eval`
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
@@ -51,9 +52,11 @@ struct Line<'a> {
     paper: f64,
     exact: f64,
     loss: f64,
-    graphs: usize,
+    /// The number of graphs, nodes, edges or links, under that name.
     #[serde(flatten)]
-    others: &'a std::collections::BTreeMap<String, f64>,
+    rows: BTreeMap<String, usize>,
+    #[serde(flatten)]
+    others: &'a BTreeMap<String, f64>,
 }
 
 impl Arguments {
@@ -91,7 +94,8 @@ impl Arguments {
             backend.load(&model.weights, None)?;
             evaluate(&prepared, backend.as_mut(), split, config.train.batch)
         })?;
-        let graphs = prepared.graphs_of(split).len();
+        let count = prepared.rows_in(split);
+        let noun = if prepared.links.is_some() { "links".to_owned() } else { format!("{}s", prepared.level()) };
         if self.json {
             return console::print_json(&Line {
                 split: split.name(),
@@ -99,11 +103,11 @@ impl Arguments {
                 paper: scores.metric.paper,
                 exact: scores.metric.exact,
                 loss: scores.loss.exact,
-                graphs,
+                rows: [(noun, count)].into(),
                 others: &scores.others,
             });
         }
-        let mut text = format!("{} of {graphs} graphs\n", split.name());
+        let mut text = format!("{} of {count} {noun}\n", split.name());
         for (name, forms) in [(prepared.metric.name(), scores.metric), ("loss", scores.loss)] {
             text += &match prepared.form {
                 MetricForm::Exact => format!("{name:18} {:.6}\n", forms.exact),

@@ -6,7 +6,9 @@ use std::borrow::Cow;
 use gt_graph::{FeatureSchema, Level, Schema, TargetKind, TargetSchema};
 use gt_nn::{Channels, HeadInput, Input, Loss, Network};
 
-use super::{Config, ConfigError, EdgeHead, Encoding, LinksConfig, LossName, ModelConfig, ProblemKind, TaskName};
+use super::{
+    Config, ConfigError, DataConfig, EdgeHead, Encoding, LinksConfig, LossName, ModelConfig, ProblemKind, TaskName,
+};
 
 /// The input that embeds the columns; without columns, the constant 1 through a linear layer, as
 /// published.
@@ -103,6 +105,7 @@ impl Config {
     /// A configuration with every key filled in, so that all keys are visible.
     pub(super) fn complete() -> Self {
         Self {
+            data: DataConfig::default().complete(),
             model: ModelConfig::default().complete(),
             links: LinksConfig::default().complete(),
             ..Default::default()

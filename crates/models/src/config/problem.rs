@@ -83,6 +83,9 @@ pub enum ProblemKind {
     /// The shares of a split are not positive, or do not add up.
     #[error("{0:?}; three shares above 0 that add up to 1 are expected")]
     Shares([f64; 3]),
+    /// A fold is named, but not the number of folds.
+    #[error("it names a fold, but `data.folds`, the number of folds, is not set")]
+    FoldWithoutFolds,
     /// The width is not a multiple of the heads.
     #[error("{heads} heads do not divide the width {width}")]
     Heads {

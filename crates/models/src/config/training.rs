@@ -30,6 +30,16 @@ pub struct DataConfig {
     pub split: [f64; 3],
     /// Seed of the split that is drawn where the file has none.
     pub split_seed: u64,
+    /// Number of folds of a cross-validation, at least 2. Left out: one split. `gt train` trains a
+    /// run for every fold; the folds are those of the file (`gt data split --folds`), or are drawn
+    /// from `split_seed`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub folds: Option<usize>,
+    /// The fold, from 1 to `folds`, that is the test part of this run. The validation part is cut
+    /// from the other folds, in the proportion of the first two numbers of `split`. Left out: all
+    /// folds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fold: Option<usize>,
     /// Whether training scales real-valued targets to mean 0 and deviation 1; outputs are scaled
     /// back.
     pub standardize: bool,
@@ -42,6 +52,8 @@ impl Default for DataConfig {
             task: TaskName::Targets,
             split: [0.8, 0.1, 0.1],
             split_seed: 41,
+            folds: None,
+            fold: None,
             standardize: false,
         }
     }
@@ -52,6 +64,17 @@ impl DataConfig {
         let sum: f64 = self.split.iter().sum();
         let fine = self.split.iter().all(|&share| share > 0.0) && (sum - 1.0).abs() < 1e-6;
         problems.unless(fine, "data.split", ProblemKind::Shares(self.split));
+        if let Some(folds) = self.folds {
+            problems.unless_within(2.0..=65_535.0, "data.folds", folds as f64);
+        }
+        if let Some(fold) = self.fold {
+            problems.unless_within(1.0..=self.folds.unwrap_or(65_535) as f64, "data.fold", fold as f64);
+            problems.unless(self.folds.is_some(), "data.fold", ProblemKind::FoldWithoutFolds);
+        }
+    }
+
+    pub(super) fn complete(self) -> Self {
+        Self { folds: Some(self.folds.unwrap_or(5)), fold: Some(self.fold.unwrap_or(1)), ..self }
     }
 }
 

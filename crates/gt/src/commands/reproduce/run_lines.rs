@@ -10,7 +10,7 @@ use crate::progress::{epoch_line, start_line};
 pub fn print_event(event: RunEvent<'_>) {
     match event {
         RunEvent::Started { run, graphs, parameters, epochs, device } => {
-            console::say!("{}", start_line(run, graphs, parameters, epochs, device))
+            console::say!("{}", start_line(run, MetricForm::Paper, graphs, parameters, epochs, device))
         }
         RunEvent::Epoch { run, metric, record } => {
             console::say!("{run}: {}", epoch_line(metric, MetricForm::Paper, record))

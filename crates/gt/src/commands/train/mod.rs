@@ -5,13 +5,15 @@ mod result;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use clap::Args;
-use gt_train::{Observer, Prepared, Purpose, Resident, Stop, Trainer};
+use gt_data::Dataset;
+use gt_models::Config;
+use gt_train::{FoldPredictions, Observer, Prepared, Purpose, Resident, Stop, Trainer};
 
-use self::planned::PlannedRun;
+use self::planned::{Plan, PlannedRun, Several};
 use self::result::{Done, write_report};
 use super::config_args::ConfigArgs;
 use super::configured_data::ConfiguredData;
@@ -27,7 +29,7 @@ use crate::progress::Progress;
 #[derive(Args)]
 #[command(
     after_help = "The data decides what is predicted: its targets, of graphs, nodes or edges. --set data.task=links predicts instead which nodes are joined.\n\n\
-Examples:\n  gt train --preset zinc   (after gt data fetch zinc)\n  gt train --data mine.jsonl --set model.layers=4 --out runs/mine\n  \
+Examples:\n  gt train --preset zinc   (after gt data fetch zinc)\n  gt train --data mine.jsonl --set model.layers=4 --out runs/mine\n  gt train --data mine.jsonl --folds 5 --out runs/mine-folds\n  \
 gt train --data cora.parquet --set data.task=links --set model.layers=2 --set optimizer.lr=5e-3"
 )]
 pub struct Arguments {
@@ -39,19 +41,26 @@ pub struct Arguments {
     /// Seed of everything random; overrules train.seed
     #[arg(long, value_parser = crate::commands::seeds::parse_seed())]
     seed: Option<u64>,
-    /// Train once with each of these seeds, and print mean and deviation; with --out, in folders
-    /// named by the seed
-    #[arg(long, value_delimiter = ',', value_name = "A,B,…", value_parser = crate::commands::seeds::parse_seed(), conflicts_with_all = ["seed", "resume"])]
+    /// Train once with each of these seeds, and print mean and deviation; the runs are in folders
+    /// of --out named by the seed
+    #[arg(long, value_delimiter = ',', value_name = "A,B,…", value_parser = crate::commands::seeds::parse_seed(), conflicts_with_all = ["seed", "resume", "folds"])]
     seeds: Vec<u64>,
-    /// Train the seeds in parallel, on one GPU or on the CPU's cores; the results equal those of
-    /// sequential runs
-    #[arg(long, requires = "seeds")]
+    /// Cross-validate: train K times, each time with another fold as the test part, in the folders
+    /// fold-1 … fold-K of --out; print mean and deviation of the scores, and write
+    /// out_of_fold.csv. The folds are those of the file (gt data split --folds K), or drawn from
+    /// data.split_seed
+    #[arg(long, value_name = "K", conflicts_with = "resume")]
+    folds: Option<usize>,
+    /// Train the seeds or folds in parallel, on one GPU or on the CPU's cores; the results equal
+    /// those of sequential runs
+    #[arg(long)]
     parallel: bool,
-    /// Directory of the run [default: runs/NAME-SEED, counted up]
+    /// Directory of the run, or of the folders of the runs [default: runs/NAME-SEED,
+    /// runs/NAME-seeds or runs/NAME-folds, counted up]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Resume the run in --out with the run's config.toml and data; --data names a new location of
-    /// the data
+    /// Resume the run in --out with the run's config.toml and data, or all runs of --seeds or
+    /// --folds there; --data names a new location of the data
     #[arg(long, requires = "out", conflicts_with_all = ["config", "preset", "set", "seed"])]
     resume: bool,
     /// Where to compute: auto (a CUDA GPU if one is usable), cpu, cuda or cuda:N
@@ -65,55 +74,91 @@ pub struct Arguments {
     json: bool,
 }
 
+/// Data that is ready for training, where the device can reach it.
+struct PlacedData {
+    data: Prepared,
+    resident: Resident,
+}
+
 impl Arguments {
     pub fn run(self) -> Result<()> {
-        let mut runs = match &self.out {
-            Some(out) if self.resume => vec![self.reopen(out)?],
+        let plan = match &self.out {
+            Some(out) if self.resume => self.reopen(out)?,
             _ => self.begin()?,
         };
-        let config = &runs[0].config;
-        let ConfiguredData { dataset, file } = ConfiguredData::load(config)?;
-        let has_targets = dataset.schema().target.is_some();
-        let cache = encoding_cache();
-        let data = Prepared::for_training(dataset, config, cache.as_ref()).map_err(|e| e.in_file(file.as_deref()))?;
-        print_training_notes(&data, data.links.is_some() && has_targets);
+        ensure!(!self.parallel || plan.several.is_some(), "--parallel is for several runs: pass --seeds or --folds");
+        let ConfiguredData { dataset, file } = ConfiguredData::load(&plan.runs[0].config)?;
+        let file = file.as_deref();
         let interrupt = interrupt();
-        let resident = self.place(&data)?;
-        if self.seeds.is_empty() {
-            return self.print(&data, &self.train(&runs.remove(0), &data, &resident, &interrupt)?);
+        match plan.several {
+            None => {
+                let placed = self.prepare(dataset, file, &plan.runs[0].config, true)?;
+                self.print(&self.train(&plan, &plan.runs[0], &placed, &interrupt)?)
+            }
+            Some(Several::Seeds) => {
+                let placed = self.prepare(dataset, file, &plan.runs[0].config, true)?;
+                self.train_all(&plan, &interrupt, |run| self.train(&plan, run, &placed, &interrupt))
+            }
+            // Every fold has its own split, and so its own labels and scaling.
+            Some(Several::Folds) => self.train_all(&plan, &interrupt, |run| {
+                let placed = self.prepare(dataset.clone(), file, &run.config, run.config.data.fold == Some(1))?;
+                self.train(&plan, run, &placed, &interrupt)
+            }),
         }
+    }
+
+    /// Trains all runs of a plan, and prints each result and their means.
+    fn train_all(
+        &self,
+        plan: &Plan,
+        interrupt: &AtomicBool,
+        train: impl Fn(&PlannedRun) -> Result<Done> + Sync,
+    ) -> Result<()> {
         let ended: Vec<Result<Done>> = if self.parallel {
             std::thread::scope(|scope| {
-                let (this, data, resident, interrupt) = (&self, &data, &resident, &*interrupt);
-                let threads: Vec<_> =
-                    runs.iter().map(|run| scope.spawn(move || this.train(run, data, resident, interrupt))).collect();
+                let train = &train;
+                let threads: Vec<_> = plan.runs.iter().map(|run| scope.spawn(move || train(run))).collect();
                 threads.into_iter().map(|t| t.join().unwrap_or_else(|_| Err(anyhow!("a training broke off")))).collect()
             })
         } else {
-            runs.iter().map(|run| self.train(run, &data, &resident, &interrupt)).collect()
+            let wanted = plan.runs.iter().take_while(|_| !interrupt.load(Ordering::Relaxed));
+            wanted.map(train).collect()
         };
         let (mut done, mut broken) = (Vec::new(), Vec::new());
         ended.into_iter().for_each(|run| match run {
             Ok(run) => done.push(run),
             Err(error) => broken.push(error),
         });
-        done.iter().try_for_each(|done| self.print(&data, done))?;
-        match broken_off(broken) {
+        done.iter().try_for_each(|done| self.print(done))?;
+        match broken.into_iter().find(|error| !error.is::<Interrupted>()) {
             Some(error) => Err(error),
-            None => self.print_together(&data, &done),
+            None if done.len() < plan.runs.len() => Err(Interrupted(self.to_resume(&plan.out)).into()),
+            None => self.print_together(plan, &done),
         }
+    }
+
+    /// Makes the data ready for a run. `notes` prints what a training should know.
+    fn prepare(&self, dataset: Dataset, file: Option<&Path>, config: &Config, notes: bool) -> Result<PlacedData> {
+        let has_targets = dataset.schema().target.is_some();
+        let data = Prepared::for_training(dataset, config, encoding_cache().as_ref());
+        let data = data.map_err(|e| e.in_file(file))?;
+        if notes {
+            print_training_notes(&data, data.links.is_some() && has_targets);
+        }
+        let device = self.device.device(self.precision)?;
+        let placed = self.device.or_cpu(data.place(&device), |note| console::say!("{note}"))?;
+        Ok(PlacedData { data, resident: placed.unwrap_or(Resident::Cpu) })
     }
 
     /// One run to its end.
     fn train(
         &self,
-        PlannedRun { run, config, name }: &PlannedRun,
-        data: &Prepared,
-        resident: &Resident,
+        plan: &Plan,
+        PlannedRun { run, config, name, label }: &PlannedRun,
+        PlacedData { data, resident }: &PlacedData,
         interrupt: &AtomicBool,
     ) -> Result<Done> {
-        let label = (!self.seeds.is_empty()).then(|| format!("seed {}: ", config.train.seed));
-        let mut progress = Progress::new(name, config, data, label, self.parallel);
+        let mut progress = Progress::new(name, config, data, label.clone(), self.parallel);
         let on_gpu = match resident.is_gpu() {
             true => {
                 self.device.or_cpu(resident.backend(data, config, Purpose::Training), |note| progress.note(note))?
@@ -131,6 +176,7 @@ impl Arguments {
         let trainer = Trainer::new(data, config, run, backend, &mut progress)?;
         // Only now is it known that a run can resume with it.
         run.write("config.toml", config.to_toml().as_bytes())?;
+        plan.list_members()?;
         let parameters = trainer.parameters();
         progress.start(parameters, &device);
         let outcome = trainer.run(interrupt, &mut progress);
@@ -140,13 +186,27 @@ impl Arguments {
         if outcome.stop == Stop::Interrupted {
             return Err(Interrupted(self.to_resume(run.path())).into());
         }
-        Ok(Done { run: run.path().to_owned(), seed: config.train.seed, parameters, outcome, report })
+        let tested = config.data.fold.and_then(|fold| FoldPredictions::new(data, &outcome, fold));
+        Ok(Done {
+            run: run.path().to_owned(),
+            seed: config.train.seed,
+            metric: data.metric,
+            form: data.form,
+            parameters,
+            outcome,
+            report,
+            selecting: config.train.select.metric(),
+            tested,
+        })
     }
 
-    /// The command that resumes a run as it was begun.
+    /// The command that resumes a run, or all runs of a folder, as they were begun.
     fn to_resume(&self, run: &Path) -> String {
         let mut words = ["train", "--resume", "--out"].map(OsString::from).to_vec();
         words.push(run.into());
+        if self.parallel {
+            words.push("--parallel".into());
+        }
         if self.device != DeviceChoice::Auto {
             words.extend(["--device".into(), self.device.to_string().into()]);
         }
@@ -155,20 +215,4 @@ impl Arguments {
         }
         console::command(words)
     }
-
-    /// The data where the device can reach it, for all seeds.
-    fn place(&self, data: &Prepared) -> Result<Resident> {
-        let device = self.device.device(self.precision)?;
-        let placed = self.device.or_cpu(data.place(&device), |note| console::say!("{note}"))?;
-        Ok(placed.unwrap_or(Resident::Cpu))
-    }
-}
-
-/// The error if not all seeds finished: the first failure, or the commands that resume the
-/// interrupted runs.
-fn broken_off(errors: Vec<anyhow::Error>) -> Option<anyhow::Error> {
-    let lines = errors.iter().filter_map(|error| error.downcast_ref::<Interrupted>()).map(|Interrupted(line)| &**line);
-    let lines = lines.collect::<Vec<_>>().join("`, `");
-    let interrupted = (!lines.is_empty()).then(|| Interrupted(lines).into());
-    errors.into_iter().find(|error| !error.is::<Interrupted>()).or(interrupted)
 }

@@ -1,10 +1,13 @@
 //! The runs that a call of `gt train` begins or resumes.
 
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use gt_data::write_bytes;
 use gt_models::{Config, PublishedSet};
 use gt_train::RunDirectory;
+use serde::{Deserialize, Serialize};
 
 use super::Arguments;
 use crate::cache::fetched_zinc;
@@ -21,21 +24,110 @@ pub(super) struct PlannedRun {
     pub(super) run: RunDirectory,
     pub(super) config: Config,
     pub(super) name: String,
+    /// What begins the lines of the run, where there are several.
+    pub(super) label: Option<String>,
+}
+
+/// What several runs of one call differ in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Several {
+    Seeds,
+    Folds,
+}
+
+/// The runs of a call: one in a folder of its own, or several in subfolders.
+pub(super) struct Plan {
+    pub(super) several: Option<Several>,
+    /// The folder of the run, or of the folders of the runs.
+    pub(super) out: PathBuf,
+    pub(super) runs: Vec<PlannedRun>,
+    listed: Once,
+}
+
+/// The list of the runs in a folder, from which all of them resume.
+#[derive(Serialize, Deserialize)]
+struct Members {
+    by: Several,
+    runs: Vec<Member>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Member {
+    folder: String,
+    config: Config,
+}
+
+impl Plan {
+    /// The file that lists the runs of a folder.
+    const MEMBERS: &str = "members.json";
+
+    /// Writes the list of several runs, once one of them can begin.
+    pub(super) fn list_members(&self) -> Result<()> {
+        let Some(by) = self.several else { return Ok(()) };
+        let mut written = Ok(());
+        self.listed.call_once(|| {
+            let folder = |run: &PlannedRun| {
+                let name = run.run.path().file_name().unwrap_or_default();
+                Member { folder: name.to_string_lossy().into_owned(), config: run.config.clone() }
+            };
+            let members = Members { by, runs: self.runs.iter().map(folder).collect() };
+            let text = serde_json::to_vec_pretty(&members).expect("a list of runs is plain data");
+            written = write_bytes(&self.out.join(Self::MEMBERS), &text);
+        });
+        Ok(written?)
+    }
+}
+
+impl Drop for Plan {
+    /// The first run made the folder of all, and removes it last if no run has begun.
+    fn drop(&mut self) {
+        while self.runs.pop().is_some() {}
+    }
+}
+
+impl Several {
+    /// The folder of a run, and the beginning of its lines.
+    fn name(self, config: &Config) -> (String, String) {
+        match self {
+            Several::Seeds => (config.train.seed.to_string(), format!("seed {}: ", config.train.seed)),
+            Several::Folds => {
+                let fold = config.data.fold.unwrap_or_default();
+                (format!("fold-{fold}"), format!("fold {fold}: "))
+            }
+        }
+    }
 }
 
 impl Arguments {
-    /// Directory, configuration and name of the run to resume.
-    pub(super) fn reopen(&self, out: &Path) -> Result<PlannedRun> {
-        let run = RunDirectory::reopen(out)?;
-        let mut config = run.config()?;
-        if let Some(data) = &self.data {
-            set_data_file(&mut config, data)?;
+    /// The run to resume, or all runs of a folder.
+    pub(super) fn reopen(&self, out: &Path) -> Result<Plan> {
+        let list = out.join(Plan::MEMBERS);
+        let name = out.display().to_string();
+        let mut plan = Plan { several: None, out: out.to_owned(), runs: Vec::new(), listed: Once::new() };
+        if list.is_file() {
+            let text = std::fs::read(&list).with_context(|| list.display().to_string())?;
+            let members: Members = serde_json::from_slice(&text).with_context(|| list.display().to_string())?;
+            plan.several = Some(members.by);
+            for Member { folder, config } in members.runs {
+                let run = RunDirectory::open(&out.join(&folder))?;
+                let config = if run.has_begun() { run.config()? } else { config };
+                let label = Some(members.by.name(&config).1);
+                plan.runs.push(PlannedRun { run, config, name: name.clone(), label });
+            }
+        } else {
+            let run = RunDirectory::reopen(out)?;
+            let config = run.config()?;
+            plan.runs.push(PlannedRun { run, config, name, label: None });
         }
-        Ok(PlannedRun { run, config, name: out.display().to_string() })
+        if let Some(data) = &self.data {
+            plan.runs.iter_mut().try_for_each(|run| set_data_file(&mut run.config, data))?;
+        }
+        Ok(plan)
     }
 
-    /// Directory, configuration and name of a new run, or of one per seed.
-    pub(super) fn begin(&self) -> Result<Vec<PlannedRun>> {
+    /// The configuration of the call, and the name of its runs.
+    fn configure(&self) -> Result<(Config, String)> {
         let source = match (self.config.source()?, &self.data) {
             (Some(source), _) => source,
             (None, Some(_)) => ConfigSource::Text(""),
@@ -54,6 +146,11 @@ impl Arguments {
         if let Some(seed) = self.seed {
             config.train.seed = seed;
         }
+        if let Some(folds) = self.folds {
+            config.data.folds = Some(folds);
+            config.data.fold = None;
+            config.check()?;
+        }
         let needs_zinc = matches!(&source, ConfigSource::Preset(preset) if preset.set == PublishedSet::Zinc);
         if let Some(file) = fetched_zinc().filter(|_| needs_zinc && config.data.file.is_empty()) {
             set_data_file(&mut config, &file)?;
@@ -62,31 +159,72 @@ impl Arguments {
             !config.data.file.is_empty() || matches!(source, ConfigSource::Text(_)),
             "there is no data: name a file by --data or data.file (gt data fetch zinc, gt data sbm pattern|cluster make the paper's)"
         );
-        let seeds = if self.seeds.is_empty() { vec![config.train.seed] } else { self.seeds.clone() };
-        check_distinct(&seeds)?;
-        let prepare = |seed: u64| {
-            let directory = match &self.out {
-                Some(out) if self.seeds.is_empty() => out.clone(),
-                Some(out) => out.join(seed.to_string()),
-                None => choose_directory(&name, seed),
+        Ok((config, name))
+    }
+
+    /// A new run, or one per seed or fold.
+    pub(super) fn begin(&self) -> Result<Plan> {
+        let (config, name) = self.configure()?;
+        let mut configs = Vec::new();
+        let several = match (config.data.folds, config.data.fold) {
+            _ if !self.seeds.is_empty() => {
+                ensure!(
+                    config.data.folds.is_none() || config.data.fold.is_some(),
+                    "--seeds trains one split with several seeds; set data.fold too, or call `gt train --folds` once for each --seed"
+                );
+                check_distinct(&self.seeds)?;
+                configs.extend(self.seeds.iter().map(|seed| {
+                    let mut config = config.clone();
+                    config.train.seed = *seed;
+                    config
+                }));
+                Some(Several::Seeds)
+            }
+            (Some(folds), None) => {
+                configs.extend((1..=folds).map(|fold| {
+                    let mut config = config.clone();
+                    config.data.fold = Some(fold);
+                    config
+                }));
+                Some(Several::Folds)
+            }
+            _ => {
+                configs.push(config.clone());
+                None
+            }
+        };
+        let out = match (&self.out, several) {
+            (Some(out), _) => out.clone(),
+            (None, None) => choose_directory(&format!("{name}-{}", config.train.seed)),
+            (None, Some(Several::Seeds)) => choose_directory(&format!("{name}-seeds")),
+            (None, Some(Several::Folds)) => choose_directory(&format!("{name}-folds")),
+        };
+        let mut plan = Plan { several, out, runs: Vec::new(), listed: Once::new() };
+        if several.is_some() {
+            // A run of the folder itself, or other runs in subfolders.
+            let begun = [Plan::MEMBERS, "config.toml"].iter().any(|file| plan.out.join(file).exists());
+            ensure!(!begun, in_use(&plan.out));
+        }
+        for config in configs {
+            let (directory, label) = match several.map(|several| several.name(&config)) {
+                Some((folder, label)) => (plan.out.join(folder), Some(label)),
+                None => (plan.out.clone(), None),
             };
             let run = RunDirectory::open(&directory)?;
-            ensure!(
-                !run.has_begun(),
-                "{}: a run has begun there; resume it with --resume, or choose another --out",
-                directory.display()
-            );
-            let mut config = config.clone();
-            config.train.seed = seed;
-            Ok(PlannedRun { run, config, name: name.clone() })
-        };
-        seeds.into_iter().map(prepare).collect()
+            ensure!(!run.has_begun() && !directory.join(Plan::MEMBERS).exists(), in_use(&directory));
+            plan.runs.push(PlannedRun { run, config, name: name.clone(), label });
+        }
+        Ok(plan)
     }
 }
 
-/// The first directory for a run of this name that does not exist yet.
-fn choose_directory(name: &str, seed: u64) -> PathBuf {
-    let first = PathBuf::from("runs").join(format!("{name}-{seed}"));
-    let others = (2..).map(|count| PathBuf::from("runs").join(format!("{name}-{seed}-{count}")));
+fn in_use(directory: &Path) -> String {
+    format!("{}: a run has begun there; resume it with --resume, or choose another --out", directory.display())
+}
+
+/// The first directory for runs of this name that does not exist yet.
+fn choose_directory(name: &str) -> PathBuf {
+    let first = PathBuf::from("runs").join(name);
+    let others = (2..).map(|count| PathBuf::from("runs").join(format!("{name}-{count}")));
     std::iter::once(first).chain(others).find(|path| !path.exists()).unwrap_or_else(|| PathBuf::from("runs"))
 }

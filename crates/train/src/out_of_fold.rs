@@ -1,0 +1,108 @@
+//! Predictions of a cross-validation: for every labelled row, that of the model that did not see
+//! it.
+
+use gt_data::Records;
+use gt_graph::{Level, Split};
+use gt_models::{Predictions, sigmoid};
+use gt_nn::Loss;
+
+use crate::outcome::Outcome;
+use crate::prepared::Prepared;
+
+/// The predictions of one run for the labelled rows of its test part.
+#[derive(Clone, Debug)]
+pub struct FoldPredictions {
+    fold: usize,
+    loss: Loss,
+    /// Names of the targets.
+    names: Vec<String>,
+    /// Graph and position within the graph of each row.
+    rows: Vec<(usize, usize)>,
+    /// Labels, `[rows, targets]`; NaN where one is missing.
+    labels: Vec<f64>,
+    outputs: Predictions,
+}
+
+impl FoldPredictions {
+    /// The test predictions of the model that is the result of a run. `None` if the run has no
+    /// test part.
+    pub fn new(data: &Prepared, outcome: &Outcome, fold: usize) -> Option<Self> {
+        let (Split::Test, outputs) = outcome.predictions.as_ref()? else { return None };
+        let (level, width, labels) = (data.level(), data.outputs(), outputs.labels.rows()?);
+        let names: Vec<String> = data.target().columns.iter().map(|column| column.name.clone()).collect();
+        let mut kept = Self {
+            fold,
+            loss: data.loss,
+            rows: Vec::new(),
+            labels: Vec::new(),
+            outputs: Predictions { level, width, values: Vec::new() },
+            names,
+        };
+        let columns = kept.names.len();
+        let graphs = data.graphs_of(Split::Test).into_iter();
+        let positions =
+            graphs.flat_map(|graph| (0..data.graphs.row_range(level, graph).len()).map(move |at| (graph, at)));
+        for (row, position) in positions.enumerate() {
+            let label = |column| labels.get(row * columns + column).unwrap_or(f64::NAN);
+            if (0..columns).any(|column| !label(column).is_nan()) {
+                kept.rows.push(position);
+                kept.labels.extend((0..columns).map(label));
+                kept.outputs.values.extend_from_slice(&outputs.values[row * width..(row + 1) * width]);
+            }
+        }
+        Some(kept)
+    }
+}
+
+/// The rows of all folds, in the order of the data: `graph`, for targets of nodes `node`, `fold`,
+/// then for each target its label under its name, and its prediction. The prediction is
+/// `predicted_NAME` for numbers and classes, and the probabilities are `NAME_p0`, `NAME_p1`, ….
+pub fn out_of_fold(folds: &[&FoldPredictions]) -> Records {
+    let mut records = Records::default();
+    let Some(first) = folds.first() else { return records };
+    let mut rows: Vec<(&FoldPredictions, usize)> =
+        folds.iter().flat_map(|&fold| (0..fold.rows.len()).map(move |row| (fold, row))).collect();
+    rows.sort_by_key(|(fold, row)| fold.rows[*row]);
+    records.integers("graph", rows.iter().map(|(fold, row)| Some(fold.rows[*row].0)));
+    if first.outputs.level == Level::Node {
+        records.integers("node", rows.iter().map(|(fold, row)| Some(fold.rows[*row].1)));
+    }
+    records.integers("fold", rows.iter().map(|(fold, _)| Some(fold.fold)));
+    let columns = first.names.len();
+    let is_class = matches!(first.loss, Loss::CrossEntropy { .. } | Loss::Bce);
+    for (column, name) in first.names.iter().enumerate() {
+        let label = |(fold, row): &(&FoldPredictions, usize)| fold.labels[row * columns + column];
+        let own = match &**name {
+            "graph" | "node" | "fold" => format!("target_{name}"),
+            _ => name.clone(),
+        };
+        match is_class {
+            true => records
+                .integers(&own, rows.iter().map(|row| Some(label(row)).filter(|v| !v.is_nan()).map(|v| v as usize))),
+            false => records.reals(&own, rows.iter().map(|row| label(row) as f32)),
+        }
+        match first.loss {
+            Loss::CrossEntropy { .. } => {
+                records.integers(
+                    &format!("predicted_{name}"),
+                    rows.iter().map(|(fold, row)| Some(fold.outputs.class(*row))),
+                );
+                for class in 0..first.outputs.width {
+                    let probability = rows.iter().map(|(fold, row)| fold.outputs.probability(*row, class));
+                    records.reals(&format!("{name}_p{class}"), probability);
+                }
+            }
+            Loss::Bce => {
+                records.reals(
+                    &format!("{name}_p1"),
+                    rows.iter().map(|(fold, row)| sigmoid(fold.outputs.row(*row)[column])),
+                );
+            }
+            Loss::L1 | Loss::Mse => {
+                records
+                    .reals(&format!("predicted_{name}"), rows.iter().map(|(fold, row)| fold.outputs.row(*row)[column]));
+            }
+        }
+    }
+    records
+}
