@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use graph_transformer::Model;
 use graph_transformer::graph::Level;
-use graph_transformer::train::{OnError, Query, Shard, query};
+use graph_transformer::train::{Query, QueryOptions, query};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let paths: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let model = Model::open(model)?;
     let embeddings = Query::Embeddings(Level::Graph);
-    let report = query(&model, file, out, &embeddings, OnError::Note, Shard::WHOLE)?;
+    let report = query(&model.into(), file, out, &embeddings, &QueryOptions::default())?;
     println!("{} rows, {} graphs without an embedding", report.rows, report.unusable);
     Ok(())
 }

@@ -363,7 +363,7 @@ fn several_seeds_give_what_each_gives_alone_side_by_side_or_not() {
     let mean = together["last"]["val"]["exact"]["mean"].as_f64().unwrap();
     assert!((mean - (of(first) + of(second)) / 2.0).abs() < 1e-9, "{lines:?}");
     assert_names(&place.refused(&format!("{short} --seeds 7,7 --out twice")), &["--seeds"]);
-    assert_names(&place.refused("eval after --split test"), &["after", "after/7"]);
+    assert_names(&place.refused("embed after --data mine.jsonl --out e.csv"), &["after", "after/7"]);
 }
 
 /// Rings of three to twelve nodes. The target is the number of nodes.

@@ -26,8 +26,8 @@ pub use encodings::{EncodingError, add_encodings, compute_encodings, has_encodin
 pub use import::{NotATransformer, schema_of_checkpoint};
 pub use initial_weights::initial_weights;
 pub use model::{
-    GraphAttention, Model, ModelError, ModelFileError, PairGroup, Predictions, is_directed, largest,
-    scores_both_orders, sigmoid, unscale,
+    Ensemble, EnsembleError, GraphAttention, Model, ModelError, ModelFileError, OutputMean, PairGroup, Predictions,
+    is_directed, largest, scores_both_orders, sigmoid, unscale,
 };
 pub use names::{norm_name, parameter_name};
 pub use presets::Preset;

@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use gt_data::Dataset;
 use gt_graph::{Split, TargetKind, TargetRows};
-use gt_nn::backend::{Backend, Labels, PassOutputs, PassPlan, run};
+use gt_models::{Config, Ensemble, OutputMean};
+use gt_nn::backend::{Backend, Device, Labels, PassOutputs, PassPlan, run};
 use gt_nn::loss_of;
 use serde::{Deserialize, Serialize};
 
+use crate::backend::Purpose;
+use crate::encodings::EncodingCache;
 use crate::error::Result;
 use crate::metrics::{self, Detail, Forms, Predicted, link_hits};
 use crate::prepared::Prepared;
@@ -50,6 +54,67 @@ pub struct Scores {
 pub fn evaluate(data: &Prepared, backend: &mut dyn Backend, split: Split, batch: usize) -> Result<Scores> {
     let mut outputs = run(backend, PassPlan::evaluation(split, data.graphs_of(split), batch))?.outputs;
     Ok(score(data, &mut outputs, Detail::All))
+}
+
+/// Scores several models together on a split: the mean of their predictions, or of their
+/// probabilities. `config` is that of the first model, with the split to score. In the paper's form,
+/// the loss is the mean over batches of the size in `config`.
+///
+/// # Errors
+/// If the data does not fit a model, or the device fails.
+pub fn evaluate_ensemble(
+    dataset: &Dataset,
+    models: &Ensemble,
+    config: &Config,
+    device: &Device,
+    split: Split,
+    cache: Option<&EncodingCache>,
+) -> Result<Scores> {
+    let mut mean = OutputMean::new(models.first().loss()?);
+    let mut scored: Option<(Prepared, PassOutputs)> = None;
+    for model in models.members() {
+        let mut model = model.clone();
+        // All members must score the same rows.
+        (model.config.data, model.config.links) = (config.data.clone(), config.links.clone());
+        let data = Prepared::for_model(dataset.clone(), &model, cache)?;
+        let resident = data.place(device)?;
+        let mut backend = resident.backend(&data, &model.config, Purpose::Evaluation)?;
+        backend.load(&model.weights, None)?;
+        let plan = PassPlan::evaluation(split, data.graphs_of(split), config.train.batch);
+        let mut outputs = run(backend.as_mut(), plan)?.outputs;
+        data.unscale(&mut outputs.values);
+        mean.add(&outputs.values, data.outputs());
+        drop(backend);
+        scored.get_or_insert((data, outputs));
+    }
+    let (data, mut outputs) = scored.expect("an ensemble has members");
+    outputs.values = mean.finish();
+    if !data.scaling.is_empty() {
+        for row in outputs.values.chunks_exact_mut(data.scaling.len()) {
+            row.iter_mut().zip(&data.scaling).for_each(|(value, (mean, deviation))| {
+                *value = ((f64::from(*value) - mean) / deviation) as f32;
+            });
+        }
+    }
+    outputs.losses = losses_of(&data, &outputs);
+    Ok(score(&data, &mut outputs, Detail::All))
+}
+
+/// The loss of each batch of a pass.
+fn losses_of(data: &Prepared, outputs: &PassOutputs) -> Vec<f64> {
+    let (width, columns) = (data.outputs(), data.target().columns.len());
+    let mut first = 0;
+    let batch = |rows: &usize| {
+        let (start, end) = (first, first + rows);
+        first = end;
+        let labels = match &outputs.labels {
+            Labels::Absent => return f64::NAN,
+            Labels::Float(values) => TargetRows::Float(&values[start * columns..end * columns]),
+            Labels::Class(values) => TargetRows::Class(&values[start * columns..end * columns]),
+        };
+        loss_of(data.loss, &outputs.values[start * width..end * width], width, labels)
+    };
+    outputs.rows.iter().map(batch).collect()
 }
 
 /// Outputs with their labels.

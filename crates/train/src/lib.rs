@@ -8,7 +8,7 @@
 //! use gt_models::{Config, Model};
 //! use gt_nn::backend::Device;
 //! use graph_transformer_train::{
-//!     OnError, Prepared, Purpose, Query, RunDirectory, Shard, Trainer, query,
+//!     Prepared, Purpose, Query, QueryOptions, RunDirectory, Trainer, query,
 //! };
 //!
 //! # let folder = tempfile::tempdir()?;
@@ -32,7 +32,7 @@
 //! // A model file and a file of graphs are all that predictions need.
 //! let model = Model::open(place.join("model.safetensors"))?;
 //! let predictions = Query::Predictions(Device::Cpu);
-//! let report = query(&model, &file, &out, &predictions, OnError::Note, Shard::WHOLE)?;
+//! let report = query(&model.into(), &file, &out, &predictions, &QueryOptions::default())?;
 //! assert_eq!(report.rows, nodes as u64);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -62,14 +62,14 @@ mod trainer;
 pub use backend::{Purpose, Resident};
 pub use encodings::{CacheFile, EncodingCache};
 pub use error::{ChangedKey, CheckpointProblem, DataProblem, Remedy, Result, RunProblem, TrainError};
-pub use evaluate::{Scores, evaluate};
+pub use evaluate::{Scores, evaluate, evaluate_ensemble};
 pub use expected::expected;
 pub use links::{Links, PairRows, predict_pairs};
 pub use memory::{TooLarge, ensure_memory, gigabytes, memory};
 pub use out_of_fold::{FoldPredictions, out_of_fold};
 pub use outcome::{Best, EpochRecord, Observer, Outcome, Stop};
 pub use prepared::Prepared;
-pub use query::{NoResult, OnError, Query, QueryGraphs, QueryReport, Shard, query};
+pub use query::{NoResult, OnError, Query, QueryGraphs, QueryOptions, QueryReport, Shard, query};
 pub use report::{Machine, Report, document, escape};
 pub use run::RunDirectory;
 pub use trainer::Trainer;

@@ -11,7 +11,7 @@ use gt_data::{
     Chunk, ChunkLimits, DataError, FileProblem, GraphReader, Labels, Reason, RecordWriter, Records, Rejected,
 };
 use gt_graph::{GraphStore, Layout, Level};
-use gt_models::{EncodingError, Model, Predictions, add_encodings, sigmoid};
+use gt_models::{EncodingError, Ensemble, Model, Predictions, add_encodings, sigmoid};
 use gt_nn::Loss;
 use gt_nn::backend::Device;
 
@@ -88,6 +88,22 @@ pub enum OnError {
     Stop,
 }
 
+/// How a query reads its file and writes its rows.
+#[derive(Clone, Debug)]
+pub struct QueryOptions {
+    /// What to do at a graph that the model cannot take.
+    pub on_error: OnError,
+    /// The part of the file that is read.
+    pub shard: Shard,
+}
+
+impl Default for QueryOptions {
+    /// All graphs, with a reason for those that the model cannot take.
+    fn default() -> Self {
+        Self { on_error: OnError::Note, shard: Shard::WHOLE }
+    }
+}
+
 /// Every `of`-th chunk of a file, from number `index` on: the work of one job of a job array.
 ///
 /// Joined chunk by chunk, the outputs of all shards are the output of the whole file, whichever
@@ -143,37 +159,35 @@ impl QueryReport {
     }
 }
 
-/// Computes a result for every graph of a file and writes them, row by row, in the order of the
+/// Computes a result for every graph of a file with a model, or with several models together, and
+/// writes them, row by row, in the order of the
 /// file.
 ///
 /// Memory is bounded by a chunk and by the largest graph. The output is complete or not there.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use graph_transformer_train::{OnError, Query, Shard, query};
+/// use graph_transformer_train::{Query, QueryOptions, query};
 /// use gt_models::Model;
 /// use gt_nn::backend::Device;
 ///
 /// let model = Model::open("runs/mine/model.safetensors")?;
 /// let query_all = Query::Predictions(Device::Cpu);
 /// let (data, out) = ("new.jsonl".as_ref(), "out.csv".as_ref());
-/// let report = query(&model, data, out, &query_all, OnError::Note, Shard::WHOLE)?;
+/// let report = query(&model.into(), data, out, &query_all, &QueryOptions::default())?;
 /// println!("{} rows", report.rows);
 /// # Ok(())
 /// # }
 /// ```
 ///
+/// Embeddings are those of the first model.
+///
 /// # Errors
 /// If the file as a whole cannot be read for the model, none of its graphs can be used, the device
 /// fails, or the output cannot be written. With [`OnError::Stop`] also if one graph cannot be used.
-pub fn query(
-    model: &Model,
-    data: &Path,
-    out: &Path,
-    query: &Query,
-    on_error: OnError,
-    shard: Shard,
-) -> Result<QueryReport> {
+pub fn query(models: &Ensemble, data: &Path, out: &Path, query: &Query, options: &QueryOptions) -> Result<QueryReport> {
+    let QueryOptions { on_error, shard } = *options;
+    let model = models.first();
     let mut writer = RecordWriter::create(out)?;
     let mut report = QueryReport::default();
     let mut usable = 0;
@@ -184,7 +198,7 @@ pub fn query(
         if !shard.takes(number) {
             continue;
         }
-        let answer = Answer::new(model, chunk, query).map_err(|error| error.in_file(Some(data)))?;
+        let answer = Answer::new(models, chunk, query).map_err(|error| error.in_file(Some(data)))?;
         for graph in 0..answer.graphs() {
             let Some(reason) = answer.reason(graph) else { continue };
             let number = answer.first + graph;
@@ -204,7 +218,7 @@ pub fn query(
         return Err(TrainError::NothingUsable { path: data.into(), graphs: report.graphs, first, reason });
     }
     if report.graphs == 0 {
-        writer.write(&Answer::empty(model, query)?.records(model, query)?)?;
+        writer.write(&Answer::empty(models, query)?.records(model, query)?)?;
     }
     report.rows = writer.commit()?;
     Ok(report)
@@ -227,7 +241,8 @@ struct Answer {
 type Row = (usize, Option<usize>);
 
 impl Answer {
-    fn new(model: &Model, chunk: Chunk, query: &Query) -> Result<Self> {
+    fn new(models: &Ensemble, chunk: Chunk, query: &Query) -> Result<Self> {
+        let model = models.first();
         let Chunk { first, graphs: mut store, results } = chunk;
         add_encodings(&mut store, &model.config.model).map_err(|error| match error {
             // The solver counts the usable graphs of the chunk.
@@ -238,7 +253,7 @@ impl Answer {
             width => width,
         })?;
         let values = match query {
-            Query::Predictions(device) => model.predict_on(device, &store)?,
+            Query::Predictions(device) => models.predict_on(device, &store)?,
             Query::Embeddings(level) => model.embed(&store, *level)?,
         };
         let finite = |stored: usize| values.are_finite(store.row_range(values.level, stored));
@@ -249,9 +264,9 @@ impl Answer {
     }
 
     /// The answer for no graph: columns without rows.
-    fn empty(model: &Model, query: &Query) -> Result<Self> {
-        let store = GraphStore::new(Layout { target: None, ..model.schema.layout() });
-        Self::new(model, Chunk { first: 0, graphs: store, results: Vec::new() }, query)
+    fn empty(models: &Ensemble, query: &Query) -> Result<Self> {
+        let store = GraphStore::new(Layout { target: None, ..models.first().schema.layout() });
+        Self::new(models, Chunk { first: 0, graphs: store, results: Vec::new() }, query)
     }
 
     fn graphs(&self) -> usize {

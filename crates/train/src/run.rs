@@ -91,6 +91,17 @@ impl RunDirectory {
         Config::from_toml(&text).map_err(|e| TrainError::from(e).in_file(Some(&file)))
     }
 
+    /// Whether the run in a directory has ended: its newest checkpoint has a reason for the end. A
+    /// directory without checkpoints holds finished models.
+    ///
+    /// # Errors
+    /// If there are checkpoints, and none is whole.
+    pub fn is_finished(path: &Path) -> Result<bool> {
+        let Some(newest) = checkpoint::newest(&path.join("checkpoint"))? else { return Ok(true) };
+        let state = newest.files.get("state.json").and_then(|text| serde_json::from_slice(text).ok());
+        Ok(state.is_some_and(|state: serde_json::Value| !state["stop"].is_null()))
+    }
+
     /// Writes a file; it is complete or not there.
     ///
     /// # Errors

@@ -70,7 +70,7 @@ fn trained(dataset: &Dataset, config: &Config) -> Model {
 /// The rows that a model predicts for a file.
 fn rows(model: &Model, data: &Path, device: &Device) -> Vec<serde_json::Map<String, Value>> {
     let out = data.with_file_name("predicted.jsonl");
-    query(model, data, &out, &Query::Predictions(device.clone()), OnError::Note, Shard::WHOLE).unwrap();
+    query(&model.clone().into(), data, &out, &Query::Predictions(device.clone()), &QueryOptions::default()).unwrap();
     std::fs::read_to_string(out).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 

@@ -232,7 +232,8 @@ fn predictions_and_scores_on_a_gpu_that_fails_are_typed_errors() {
         let recorder = Recorder::start();
         recorder.fail(Failure { function, nth: calls, error: LAUNCH_FAILED, lasting: true });
         let out = folder.path().join("out.csv");
-        let error = query(&model, &path, &out, &Query::Predictions(gpu()), OnError::Note, Shard::WHOLE).unwrap_err();
+        let error = query(&model.clone().into(), &path, &out, &Query::Predictions(gpu()), &QueryOptions::default())
+            .unwrap_err();
         assert!(matches!(error, TrainError::Model(ModelError::Backend(_))), "{error:?}");
         assert!(matches!(error.device(), Some(CudaError::Lost(_))), "{error:?}");
         assert!(!out.exists(), "an output is complete or not there");

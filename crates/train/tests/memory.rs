@@ -47,9 +47,10 @@ fn a_query_of_four_times_the_graphs_needs_the_same_memory() {
         path
     });
     for queried in [Query::Predictions(Device::Cpu), Query::Embeddings(Level::Node)] {
+        let options = QueryOptions { on_error: OnError::Stop, ..Default::default() };
         let [small, large] = files.each_ref().map(|data| {
             let out = folder.path().join("out.jsonl");
-            let run = || query(&model, data, &out, &queried, OnError::Stop, Shard::WHOLE).unwrap();
+            let run = || query(&model, data, &out, &queried, &options).unwrap();
             let (report, peak) = MEMORY.measure(run);
             (report.graphs, peak)
         });

@@ -37,6 +37,7 @@ impl Arguments {
             LevelName::Node => Level::Node,
             LevelName::Graph => Level::Graph,
         };
-        self.query.run(&DeviceArgs::cpu(), "embedding", |_| Query::Embeddings(level))
+        let model = self.query.open()?.into();
+        self.query.run(&model, &DeviceArgs::cpu(), "embedding", |_| Query::Embeddings(level))
     }
 }

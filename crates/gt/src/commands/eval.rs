@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use gt_graph::Split;
 use gt_models::Config;
 use gt_models::config::MetricForm;
-use gt_train::{Prepared, Purpose, Scores, TrainError, evaluate};
+use gt_train::{Prepared, Purpose, Scores, TrainError, evaluate, evaluate_ensemble};
 use serde::Serialize;
 
 use super::configured_data::{ConfiguredData, set_data_file};
@@ -61,7 +61,22 @@ struct Line<'a> {
 
 impl Arguments {
     pub fn run(self) -> Result<()> {
-        let model = self.model.open()?;
+        let models = self.model.open_ensemble()?;
+        let mut model = models.first().clone();
+        if models.single().is_none() && model.config.data.folds.is_some() {
+            // Each fold is the training data of all other members.
+            let trained = Path::new(&model.config.data.file).canonicalize().ok();
+            let other = self.data.as_ref().filter(|data| data.canonicalize().ok() != trained);
+            ensure!(
+                other.is_some(),
+                "{folder}: every row of {} was training data of some of these models; the scores on unseen rows \
+                 are in {folder}/out_of_fold.csv and at the end of `gt train --resume --out {folder}`; \
+                 --data names other data",
+                model.config.data.file,
+                folder = self.model.model.display(),
+            );
+            (model.config.data.folds, model.config.data.fold) = (None, None);
+        }
         let mut config: Config = model.config.clone();
         if let Some(file) = &self.data {
             set_data_file(&mut config, file)?;
@@ -75,6 +90,7 @@ impl Arguments {
         let ConfiguredData { dataset, file } = ConfiguredData::load_for(&config, &model)?;
         let drawn = dataset.split().is_none();
         let named = |e: TrainError| e.in_file(file.as_deref());
+        let together = models.single().is_none().then(|| dataset.clone());
         let prepared = Prepared::for_model(dataset, &model, encoding_cache().as_ref()).map_err(named)?;
         let split = match self.split {
             SplitName::Train => Split::Train,
@@ -90,6 +106,9 @@ impl Arguments {
             ));
         }
         let scores: Scores = self.device.compute(|device| {
+            if let Some(dataset) = &together {
+                return evaluate_ensemble(dataset, &models, &model.config, device, split, encoding_cache().as_ref());
+            }
             let mut backend = prepared.place(device)?.backend(&prepared, &config, Purpose::Evaluation)?;
             backend.load(&model.weights, None)?;
             evaluate(&prepared, backend.as_mut(), split, config.train.batch)

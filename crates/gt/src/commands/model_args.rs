@@ -4,13 +4,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail, ensure};
 use clap::Args;
-use gt_models::Model;
 use gt_models::config::MetricForm;
+use gt_models::{Ensemble, Model};
+use gt_train::RunDirectory;
+
+use crate::console;
 
 #[derive(Args)]
 pub struct ModelArgs {
     /// Directory of a run, or a model file. Of a run, the best model on the validation split is
-    /// used; of a run with a published preset, the last model
+    /// used; of a run with a published preset, the last model. gt predict and gt eval also take a
+    /// folder of finished runs, which predict together: the mean of numbers or of probabilities
     pub model: PathBuf,
     /// The best model of a run
     #[arg(long, conflicts_with = "last")]
@@ -25,18 +29,71 @@ const BEST: &str = "best.safetensors";
 const LAST: &str = "model.safetensors";
 
 impl ModelArgs {
-    /// Opens the model.
+    /// Opens the model of a run, or a model file.
     ///
     /// # Errors
-    /// There is none, or its file cannot be used.
+    /// There is none, its file cannot be used, or the folder holds several runs.
     pub fn open(&self) -> Result<Model> {
         let path = &self.model;
-        if !path.is_dir() {
-            let option = if self.best { "--best" } else { "--last" };
-            let chosen = self.best || self.last;
-            ensure!(!chosen, "{option} is about the models of a run; {} is one model", path.display());
-            return open(path);
+        if path.is_dir() {
+            if let [first, ..] = &self.find_runs()[..] {
+                bail!(
+                    "{}: it holds several runs, and this command takes one model; pass one of them, such as {}",
+                    path.display(),
+                    first.display()
+                );
+            }
+            return self.open_run(path);
         }
+        let option = if self.best { "--best" } else { "--last" };
+        let chosen = self.best || self.last;
+        ensure!(!chosen, "{option} is about the models of a run; {} is one model", path.display());
+        open(path)
+    }
+
+    /// Opens the model, or the models of all runs in a folder, which predict together.
+    ///
+    /// # Errors
+    /// There is none, a file cannot be used, a run is not finished, or the models do not fit
+    /// together.
+    pub fn open_ensemble(&self) -> Result<Ensemble> {
+        let runs = self.find_runs();
+        if runs.is_empty() {
+            return Ok(self.open()?.into());
+        }
+        let mut members = Vec::new();
+        for run in runs {
+            let finished = run.join(LAST).is_file() && RunDirectory::is_finished(&run)?;
+            ensure!(
+                finished,
+                "{}: the run is not finished, so the runs of {} do not predict together yet; resume it with \
+                 `{}`, or pass one run",
+                run.display(),
+                self.model.display(),
+                console::command(["train".as_ref(), "--resume".as_ref(), "--out".as_ref(), self.model.as_os_str()])
+            );
+            members.push((run.display().to_string(), self.open_run(&run)?));
+        }
+        Ok(Ensemble::new(members)?)
+    }
+
+    /// The runs in the subfolders of a folder that is no run itself, in the order of their names
+    /// and numbers.
+    fn find_runs(&self) -> Vec<PathBuf> {
+        let path = &self.model;
+        if [BEST, LAST].iter().any(|name| path.join(name).exists()) {
+            return Vec::new();
+        }
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+        let is_run = |run: &PathBuf| ["config.toml", LAST].iter().any(|name| run.join(name).is_file());
+        let mut runs: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_run).collect();
+        // fold-2 before fold-10.
+        runs.sort_by_key(|run| (run.as_os_str().len(), run.clone()));
+        runs
+    }
+
+    /// Opens the model of a run that is its result, or that the options name.
+    fn open_run(&self, path: &Path) -> Result<Model> {
         if self.best {
             return open(&path.join(BEST));
         }
@@ -47,11 +104,6 @@ impl ModelArgs {
                 return Ok(best);
             }
         }
-        if !path.join(LAST).is_file()
-            && let Some(seed) = find_seed(path)
-        {
-            bail!("{}: there is no model in it, but runs of several seeds, such as {}", path.display(), seed.display());
-        }
         open(&path.join(LAST))
     }
 }
@@ -59,10 +111,4 @@ impl ModelArgs {
 fn open(file: &Path) -> Result<Model> {
     let bytes = std::fs::read(file).map_err(|e| anyhow!("{}: {e}", file.display()))?;
     Model::from_bytes(&bytes).map_err(|e| anyhow!("{}: {e}", file.display()))
-}
-
-/// The first of the runs that `gt train --seeds` leaves in a directory.
-fn find_seed(path: &Path) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(|run| run.join(LAST).is_file()).min()
 }

@@ -46,7 +46,10 @@ impl Arguments {
     pub fn run(self) -> Result<()> {
         match &self.pairs {
             Some(pairs) => self.run_pairs(pairs),
-            None => self.query.run(&self.device, "prediction", |device| Query::Predictions(device.clone())),
+            None => {
+                let models = self.query.open_ensemble()?;
+                self.query.run(&models, &self.device, "prediction", |device| Query::Predictions(device.clone()))
+            }
         }
     }
 

@@ -7,8 +7,8 @@ use std::str::FromStr;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use gt_data::Records;
-use gt_models::Model;
-use gt_train::{OnError, Query, QueryReport, Shard, query};
+use gt_models::{Ensemble, Model};
+use gt_train::{OnError, Query, QueryOptions, QueryReport, Shard, query};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -82,12 +82,23 @@ struct Line {
 }
 
 impl QueryArgs {
-    /// Opens the model, after checking that the output can be written.
+    /// Opens one model, after checking that the output can be written.
     pub fn open(&self) -> Result<Model> {
+        self.check_out()?;
+        self.model.open()
+    }
+
+    /// Opens the model, or models that predict together, after checking that the output can be
+    /// written.
+    pub fn open_ensemble(&self) -> Result<Ensemble> {
+        self.check_out()?;
+        self.model.open_ensemble()
+    }
+
+    fn check_out(&self) -> Result<()> {
         Records::check(&self.out)?;
         check_folder(&self.out)?;
-        check_spares_input(&self.out, "--data", &self.data)?;
-        self.model.open()
+        check_spares_input(&self.out, "--data", &self.data)
     }
 
     /// Whether an unusable row ends the command.
@@ -106,14 +117,14 @@ impl QueryArgs {
     /// Computes what `query_on` names on the chosen device, and writes it.
     pub fn run(
         &self,
+        models: &Ensemble,
         device: &DeviceArgs,
         what: &str,
         query_on: impl Fn(&gt_nn::backend::Device) -> Query,
     ) -> Result<()> {
-        let model = self.open()?;
-        let report = device
-            .compute(|device| query(&model, &self.data, &self.out, &query_on(device), self.on_error(), self.shard.0))?;
-        print_roles_beyond(report.roles_beyond, model.config.model.roles);
+        let options = QueryOptions { on_error: self.on_error(), shard: self.shard.0 };
+        let report = device.compute(|device| query(models, &self.data, &self.out, &query_on(device), &options))?;
+        print_roles_beyond(report.roles_beyond, models.first().config.model.roles);
         self.print("graph", what, &report)
     }
 

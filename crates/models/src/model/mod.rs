@@ -2,6 +2,7 @@
 
 mod attention;
 mod embed;
+mod ensemble;
 mod error;
 mod file;
 mod links;
@@ -14,6 +15,7 @@ use gt_graph::{GraphStore, Level, Schema, TargetSchema};
 use gt_nn::{Loss, Network, Weights};
 
 pub use attention::GraphAttention;
+pub use ensemble::{Ensemble, EnsembleError, OutputMean};
 pub use error::ModelError;
 pub use file::ModelFileError;
 pub use links::{PairGroup, is_directed, scores_both_orders};
