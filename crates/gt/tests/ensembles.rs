@@ -75,9 +75,9 @@ fn probabilities_of_several_runs_are_averaged() {
     }
     let p = |file: &str, class: usize| column(&place, file, &format!("y_p{class}"));
     let together: Vec<Vec<f64>> = (0..3).map(|class| p("runs.csv", class)).collect();
-    for class in 0..3 {
+    for (class, together) in together.iter().enumerate() {
         for (row, (a, b)) in p("runs-1.csv", class).into_iter().zip(p("runs-2.csv", class)).enumerate() {
-            assert!((together[class][row] - (a + b) / 2.0).abs() < 1e-6);
+            assert!((together[row] - (a + b) / 2.0).abs() < 1e-6);
         }
     }
     let classes = column(&place, "runs.csv", "y");

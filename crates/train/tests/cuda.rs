@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use graph_transformer_train::{
-    OnError, Prepared, Purpose, Query, Resident, RunDirectory, Shard, Trainer, evaluate, query,
+    Prepared, Purpose, Query, QueryOptions, Resident, RunDirectory, Trainer, evaluate, query,
 };
 use gt_data::{Dataset, RandomStream};
 use gt_graph::Split;

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use graph_transformer_train::{
-    Observer, OnError, Outcome, Prepared, Purpose, Query, Resident, RunDirectory, Shard, Stop, TrainError, Trainer,
+    Observer, Outcome, Prepared, Purpose, Query, QueryOptions, Resident, RunDirectory, Stop, TrainError, Trainer,
     evaluate, query,
 };
 use gt_cuda_recorder::{Failure, Recorder};

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use graph_transformer_train::{OnError, Prepared, Purpose, Query, Resident, RunDirectory, Shard, Trainer, query};
+use graph_transformer_train::{
+    OnError, Prepared, Purpose, Query, QueryOptions, Resident, RunDirectory, Trainer, query,
+};
 use gt_data::{Dataset, SbmSet, SbmSizes, read, write};
 use gt_graph::Level;
 use gt_models::{Config, Model};
@@ -47,10 +49,11 @@ fn a_query_of_four_times_the_graphs_needs_the_same_memory() {
         path
     });
     for queried in [Query::Predictions(Device::Cpu), Query::Embeddings(Level::Node)] {
+        let models = model.clone().into();
         let options = QueryOptions { on_error: OnError::Stop, ..Default::default() };
         let [small, large] = files.each_ref().map(|data| {
             let out = folder.path().join("out.jsonl");
-            let run = || query(&model, data, &out, &queried, &options).unwrap();
+            let run = || query(&models, data, &out, &queried, &options).unwrap();
             let (report, peak) = MEMORY.measure(run);
             (report.graphs, peak)
         });
