@@ -123,12 +123,13 @@ impl Dataset {
     /// Builds the data set that a reader found. A data set known by its content gets its published
     /// vocabularies if the file states no schema.
     pub(crate) fn from_file(path: &Path, resolved: Resolved, extras: Vec<Extra>) -> Result<Self> {
-        let Resolved { mut schema, inferred, mut graphs, split } = resolved;
+        let Resolved { mut schema, inferred, choice, mut graphs, split } = resolved;
         graphs.shrink_to_fit();
         if inferred {
             known::complete(&mut schema, &graphs);
         }
         schema.cover(&graphs).map_err(|error| DataError::file(path, error.into()))?;
+        choice.enlarge(&mut schema).map_err(|problem| DataError::file(path, problem))?;
         Ok(Self { schema, graphs, split, extras })
     }
 

@@ -157,13 +157,37 @@ pub enum FileProblem {
         /// The type that was found.
         found: String,
     },
-    /// A feature column holds text.
-    #[error(
-        "column \"{0}\" holds text; number its values, give it a role, or leave it out with gt data convert --ignore {0}"
-    )]
+    /// A column of names where the model reads numbers.
+    #[error("column \"{0}\" holds names, and numbers are expected")]
     TextColumn(String),
+    /// A target of names that the user declares a number.
+    #[error("the target \"{0}\" holds names, and names cannot be predicted as numbers; use --task classification")]
+    TextTarget(String),
+    /// Targets of two kinds.
+    #[error(
+        "the target \"{classes}\" holds classes and the target \"{numbers}\" holds numbers; predict one kind at a time: choose columns with --target"
+    )]
+    MixedTargets {
+        /// A column of classes.
+        classes: String,
+        /// A column of numbers.
+        numbers: String,
+    },
+    /// A size is declared for a column that has no vocabulary.
+    #[error("data.vocabulary: \"{0}\" is neither a categorical column nor a target of classes")]
+    NoVocabulary(String),
+    /// A declared vocabulary is smaller than the data needs.
+    #[error("data.vocabulary: column \"{column}\" has {least} values, and {size} entries are too few")]
+    SmallVocabulary {
+        /// The column.
+        column: String,
+        /// The declared size.
+        size: usize,
+        /// The size that the file needs.
+        least: usize,
+    },
     /// More than one list of indices per node or edge.
-    #[error("column \"{0}\" is a second list of indices; one is supported, leave the other out with --ignore")]
+    #[error("column \"{0}\" is a second list of indices; one is supported, leave the other out with --ignore {0}")]
     SecondList(String),
     /// The stored schema cannot be parsed.
     #[error("the schema in it is damaged: {0}")]
@@ -284,6 +308,24 @@ pub enum RequestProblem {
     /// A schema whose targets differ from those of the graphs.
     #[error("the schema names other targets than the graphs have")]
     OtherTargets,
+    /// A column in two roles.
+    #[error("the column \"{column}\" cannot be both {first} and {second}; name it once")]
+    TwoRoles {
+        /// The column.
+        column: String,
+        /// The first role.
+        first: &'static str,
+        /// The second role.
+        second: &'static str,
+    },
+    /// Roles that only columns of tables have.
+    #[error("{}: {role} is for tables, NAME_nodes.csv and others; this format has fixed names", path.display())]
+    TablesOnly {
+        /// The file.
+        path: PathBuf,
+        /// The argument.
+        role: &'static str,
+    },
     /// Values beyond the vocabularies of the schema.
     #[error(transparent)]
     Schema(#[from] SchemaError),

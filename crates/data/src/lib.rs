@@ -7,6 +7,7 @@
 extern crate self as graph_transformer_data;
 
 mod atomic;
+mod choice;
 mod columns;
 mod dataset;
 mod error;
@@ -29,17 +30,18 @@ mod split;
 mod stored_schema;
 
 pub use atomic::write_bytes;
+pub use choice::{ColumnChoice, Task};
 pub use dataset::{Dataset, Splits};
 pub use error::{DataError, FileProblem, RequestProblem, Result};
 pub use extra::Extra;
 pub use folds::{FoldPlan, are_folds, make_fold};
 pub use formats::parquet::panic_is_contained;
-pub use formats::tables::{PairTable, TableMapping, TablePaths};
+pub use formats::tables::{FileRoles, PairTable, TablePaths};
 pub use formats::{ChunkLimits, Format, extension, files_of, write};
 pub use info::{Histogram, Info, PartInfo, TargetInfo};
 pub use known::{ZINC_12K, content_hash};
 pub use random::Stream as RandomStream;
-pub use reader::{Chunk, GraphReader, read, read_expecting, read_tables};
+pub use reader::{Chunk, GraphReader, read, read_expecting, read_tables, read_with};
 pub use reason::{Number, Problem, Reason};
 pub use record_writer::RecordWriter;
 pub use records::Records;

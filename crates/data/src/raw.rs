@@ -1,6 +1,6 @@
 //! Graphs as a file states them: raw columns before any check.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -50,6 +50,16 @@ impl RawFeatures {
     }
 }
 
+impl RawFeatures {
+    /// Whether a position in the rows of a column holds names.
+    pub(crate) fn is_text(&self, column: usize, at: usize) -> bool {
+        match self {
+            Self::Native(columns) => columns[column].is_text(at),
+            Self::Named(columns) => columns[column].kind == CellKind::Text,
+        }
+    }
+}
+
 /// A column of a table.
 pub(crate) struct NamedColumn {
     pub(crate) values: RawColumn,
@@ -68,8 +78,8 @@ pub(crate) enum CellKind {
 
 /// Targets of the graphs.
 pub(crate) enum RawTargets {
-    /// The column `y`; its shape decides the level.
-    Native(Box<RawColumn>),
+    /// The column `y`, or columns with their own names; their shapes decide the level.
+    Native(Vec<RawColumn>),
     /// Columns in the table of a level.
     Named { level: Level, columns: Vec<NamedColumn> },
     /// No targets, or targets that are not read.
@@ -148,14 +158,78 @@ pub(crate) enum Values {
     Integers(ScalarBuffer<i64>),
     Reals(ScalarBuffer<f32>),
     Doubles(ScalarBuffer<f64>),
-    /// Numbers of JSON; null is NaN. `real` marks the positions in a row with a number that was
-    /// written as a real number.
+    /// Values of JSON; null and texts are NaN. `real` marks the positions in a row with a number
+    /// that was written as a real number.
     Written {
         numbers: Vec<f64>,
         real: Vec<bool>,
+        words: Words,
     },
     /// Cells of which at least one is not a number.
     Texts(StringArray),
+}
+
+/// A value as it is written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Written<'a> {
+    Text(&'a str),
+    Number(f64),
+}
+
+/// Texts among the values of JSON.
+#[derive(Debug, Default)]
+pub(crate) struct Words {
+    known: HashMap<String, u32>,
+    /// The different texts.
+    texts: Vec<String>,
+    /// For each value the number of its text, or `NUMBER`. Values after the last text are left out.
+    codes: Vec<u32>,
+    /// Positions in a row with a text.
+    positions: Vec<bool>,
+}
+
+impl Words {
+    const NUMBER: u32 = u32::MAX;
+
+    /// Notes the text of value number `at`, which is at a position of its row.
+    pub(crate) fn push(&mut self, at: usize, position: usize, text: &str) {
+        let code = self.code(text);
+        self.codes.resize(at, Self::NUMBER);
+        self.codes.push(code);
+        self.positions.resize(self.positions.len().max(position + 1), false);
+        self.positions[position] = true;
+    }
+
+    fn code(&mut self, text: &str) -> u32 {
+        if let Some(code) = self.known.get(text) {
+            return *code;
+        }
+        let code = self.texts.len() as u32;
+        self.known.insert(text.to_owned(), code);
+        self.texts.push(text.to_owned());
+        code
+    }
+
+    /// Forgets the texts of all values from number `values` on.
+    pub(crate) fn truncate(&mut self, values: usize) {
+        self.codes.truncate(values);
+    }
+
+    /// Appends the texts of further values, of which `before` come first.
+    pub(crate) fn append(&mut self, before: usize, other: Self) {
+        if other.codes.is_empty() {
+            return;
+        }
+        let codes: Vec<u32> = other.texts.iter().map(|text| self.code(text)).collect();
+        self.codes.resize(before, Self::NUMBER);
+        self.codes.extend(other.codes.iter().map(|&code| codes.get(code as usize).copied().unwrap_or(Self::NUMBER)));
+        self.positions.resize(self.positions.len().max(other.positions.len()), false);
+        self.positions.iter_mut().zip(other.positions).for_each(|(own, text)| *own |= text);
+    }
+
+    fn text(&self, at: usize) -> Option<&str> {
+        self.codes.get(at).and_then(|code| self.texts.get(*code as usize)).map(String::as_str)
+    }
 }
 
 impl RawColumn {
@@ -204,6 +278,23 @@ impl RawColumn {
         }
     }
 
+    /// Whether a value at this position of the rows is a text.
+    pub(crate) fn is_text(&self, at: usize) -> bool {
+        match &self.values {
+            Values::Texts(_) => true,
+            Values::Written { words, .. } => words.positions.get(at) == Some(&true),
+            _ => false,
+        }
+    }
+
+    /// Whether any value is a text.
+    pub(crate) fn any_text(&self) -> bool {
+        match &self.values {
+            Values::Written { words, .. } => words.positions.contains(&true),
+            _ => self.is_text(0),
+        }
+    }
+
     /// Whether any number was written as a real number.
     pub(crate) fn any_real(&self) -> bool {
         match &self.values {
@@ -214,7 +305,7 @@ impl RawColumn {
 
     fn is_null(&self, at: usize) -> bool {
         match &self.values {
-            Values::Written { numbers, .. } => numbers[at].is_nan(),
+            Values::Written { numbers, words, .. } => numbers[at].is_nan() && words.text(at).is_none(),
             _ => self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(at)),
         }
     }
@@ -227,6 +318,18 @@ impl RawColumn {
         }
     }
 
+    /// The value at a position as it is written, NaN included.
+    pub(crate) fn written(&self, at: usize) -> Result<Written<'_>, Problem> {
+        match &self.values {
+            _ if self.is_null(at) => Err(Problem::Null),
+            Values::Texts(texts) => Ok(Written::Text(texts.value(at))),
+            Values::Written { words, .. } if words.text(at).is_some() => {
+                Ok(Written::Text(words.text(at).unwrap_or_default()))
+            }
+            _ => self.number(at).map(Written::Number),
+        }
+    }
+
     /// The number at a position, NaN included.
     pub(crate) fn number(&self, at: usize) -> Result<f64, Problem> {
         if self.is_null(at) {
@@ -236,11 +339,8 @@ impl RawColumn {
             Values::Integers(values) => Ok(values[at] as f64),
             Values::Reals(values) => Ok(f64::from(values[at])),
             Values::Doubles(values) => Ok(values[at]),
-            Values::Written { numbers, .. } => Ok(numbers[at]),
-            Values::Texts(texts) => {
-                let text = texts.value(at);
-                text.parse().map_err(|_| Problem::NotANumber(text.into()))
-            }
+            Values::Written { numbers, words, .. } => words.text(at).map_or(Ok(numbers[at]), parse),
+            Values::Texts(texts) => parse(texts.value(at)),
         }
     }
 
@@ -333,6 +433,10 @@ impl RawColumn {
         }
         Ok(values)
     }
+}
+
+fn parse(text: &str) -> Result<f64, Problem> {
+    text.trim().parse().map_err(|_| Problem::NotANumber(text.into()))
 }
 
 /// Whether a number is whole, at least 0 and below the reserved largest index.

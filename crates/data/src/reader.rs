@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 
 use gt_graph::{GraphStore, Level};
 
+use crate::choice::ColumnChoice;
 use crate::dataset::Dataset;
 use crate::error::{DataError, FileProblem, Result};
-use crate::formats::tables::{TableMapping, TablePaths};
+use crate::extra::Extra;
+use crate::formats::tables::{FileRoles, TablePaths};
 use crate::formats::{ChunkLimits, Decoder};
-use crate::raw::RawGraphs;
+use crate::raw::{RawGraphs, TableRows};
 use crate::reason::Reason;
 use crate::resolve::{Expected, Rejected, Resolver};
 
@@ -32,7 +34,17 @@ use crate::resolve::{Expected, Rejected, Resolver};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn read(path: &Path) -> Result<Dataset> {
-    read_whole(path, Decoder::open(path, None, ChunkLimits::default())?, None)
+    read_with(path, &FileRoles::default())
+}
+
+/// Reads the columns of a data set that the user chooses.
+///
+/// # Errors
+/// If a column does not exist or is named in two roles, or a value cannot be used. The error names
+/// file, graph, column and value of the first problem.
+pub fn read_with(path: &Path, roles: &FileRoles) -> Result<Dataset> {
+    roles.columns.check()?;
+    read_whole(path, Decoder::open(path, roles, None, ChunkLimits::default())?, None, &roles.columns)
 }
 
 /// Reads a data set for a model. Columns are matched by name if the file names them, otherwise by
@@ -55,7 +67,7 @@ pub fn read(path: &Path) -> Result<Dataset> {
 ///     "{\"node_feat\": [[1.0]], \"edge_index\": []}\n\
 ///      {\"node_feat\": [[5]], \"edge_index\": []}\n",
 /// )?;
-/// let kind = Vocabulary { name: "kind".into(), size: 3 };
+/// let kind = Vocabulary::new("kind", 3);
 /// let schema = Schema {
 ///     node: FeatureSchema { categorical: vec![kind], ..Default::default() },
 ///     ..Default::default()
@@ -69,7 +81,8 @@ pub fn read(path: &Path) -> Result<Dataset> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn read_expecting(path: &Path, expected: &Expected<'_>) -> Result<Dataset> {
-    read_whole(path, Decoder::open(path, Some(expected), ChunkLimits::default())?, Some(expected))
+    let roles = FileRoles::default();
+    read_whole(path, Decoder::open(path, &roles, Some(expected), ChunkLimits::default())?, Some(expected), &roles.columns)
 }
 
 /// Reads a table of nodes, a table of edges, and optionally a table of graphs.
@@ -78,44 +91,56 @@ pub fn read_expecting(path: &Path, expected: &Expected<'_>) -> Result<Dataset> {
 /// If a value cannot be used. The error names file, row and column.
 ///
 /// ```
-/// use graph_transformer_data::{TableMapping, TablePaths, read_tables};
+/// use graph_transformer_data::{ColumnChoice, FileRoles, TablePaths, read_tables};
 ///
 /// let folder = tempfile::tempdir()?;
 /// let (nodes, edges) = (folder.path().join("people.csv"), folder.path().join("friends.csv"));
 /// std::fs::write(&nodes, "person,age\nann,31\nbob,44\n")?;
 /// std::fs::write(&edges, "src,dst\nann,bob\n")?;
-/// let mapping = TableMapping {
+/// let columns = ColumnChoice { continuous: vec!["age".into()], ..Default::default() };
+/// let roles = FileRoles {
 ///     node: Some("person".into()),
-///     continuous: vec!["age".into()],
 ///     undirected: true,
+///     columns,
 ///     ..Default::default()
 /// };
-/// let data = read_tables(&TablePaths { nodes, edges, graphs: None }, &mapping)?;
+/// let data = read_tables(&TablePaths { nodes, edges, graphs: None }, &roles)?;
 /// assert_eq!(data.graphs().graph(0).node().continuous, [31.0, 44.0]);
 /// assert_eq!(data.graphs().num_edges(), 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn read_tables(paths: &TablePaths, mapping: &TableMapping) -> Result<Dataset> {
-    read_whole(&paths.nodes, Decoder::tables(paths, mapping, None, ChunkLimits::default())?, None)
+pub fn read_tables(paths: &TablePaths, roles: &FileRoles) -> Result<Dataset> {
+    roles.columns.check()?;
+    let decoder = Decoder::tables(paths, roles, None, ChunkLimits::default())?;
+    read_whole(&paths.nodes, decoder, None, &roles.columns)
 }
 
-fn read_whole(path: &Path, mut decoder: Decoder, expected: Option<&Expected<'_>>) -> Result<Dataset> {
-    let mut resolver = Resolver::new(expected, decoder.room());
+fn read_whole(
+    path: &Path,
+    mut decoder: Decoder,
+    expected: Option<&Expected<'_>>,
+    choice: &ColumnChoice,
+) -> Result<Dataset> {
+    let mut resolver = Resolver::new(expected, choice, decoder.room());
     let mut first = 0;
+    let mut origin = None;
     while let Some(raw) = decoder.next()? {
+        origin.clone_from(&raw.origin);
         begin(&mut resolver, &raw, &decoder, path)?;
         for graph in 0..raw.count {
             let judged = resolver.push(&raw, graph);
-            judged.map_err(|rejected| locate(path, &raw, first, graph, rejected.reason))?;
+            judged.map_err(|rejected| locate(path, raw.origin.as_deref(), first + graph, rejected.reason))?;
         }
         first += raw.count;
     }
     if first == 0 {
         return Err(DataError::file(path, FileProblem::NoGraph));
     }
-    let resolved = resolver.finish().map_err(|problem| DataError::file(path, problem))?;
-    let resolved = resolved.map_err(|(graph, reason)| DataError::graph(path, graph, reason))?;
-    Dataset::from_file(path, resolved, decoder.extras()?)
+    let extras = decoder.extras()?;
+    let carried: Vec<&str> = extras.iter().map(Extra::name).collect();
+    let resolved = resolver.finish(&carried).map_err(|problem| DataError::file(path, problem))?;
+    let resolved = resolved.map_err(|(graph, reason)| locate(path, origin.as_deref(), graph, reason))?;
+    Dataset::from_file(path, resolved, extras)
 }
 
 fn begin(resolver: &mut Resolver, raw: &RawGraphs, decoder: &Decoder, path: &Path) -> Result<()> {
@@ -125,16 +150,15 @@ fn begin(resolver: &mut Resolver, raw: &RawGraphs, decoder: &Decoder, path: &Pat
     })
 }
 
-/// Builds the error of a graph in a chunk that begins with graph `first`. Errors in tables name the
-/// row.
-fn locate(path: &Path, raw: &RawGraphs, first: usize, graph: usize, reason: Reason) -> DataError {
-    match (&raw.origin, reason) {
+/// Builds the error of a graph. Errors in tables name the row.
+fn locate(path: &Path, origin: Option<&TableRows>, graph: usize, reason: Reason) -> DataError {
+    match (origin, reason) {
         (Some(origin), Reason::Cell { level, row, column, problem }) => {
-            let at = origin.offsets[level as usize][first + graph] + row;
+            let at = origin.offsets[level as usize][graph] + row;
             let row = origin.rows[level as usize][at] + 1;
             DataError::Row { path: origin.paths[level as usize].clone(), row, column, problem }
         }
-        (_, reason) => DataError::graph(path, first + graph, reason),
+        (_, reason) => DataError::graph(path, graph, reason),
     }
 }
 
@@ -159,7 +183,7 @@ fn locate(path: &Path, raw: &RawGraphs, first: usize, graph: usize, reason: Reas
 ///     r#"{"node_feat": [[1]], "edge_index": [[], []]}"#,
 /// ];
 /// std::fs::write(&path, lines.join("\n"))?;
-/// let kind = Vocabulary { name: "kind".into(), size: 3 };
+/// let kind = Vocabulary::new("kind", 3);
 /// let schema = Schema {
 ///     node: FeatureSchema { categorical: vec![kind], ..Default::default() },
 ///     ..Default::default()
@@ -232,9 +256,10 @@ impl GraphReader {
     /// # Errors
     /// If the file as a whole cannot be read.
     pub fn open_with(path: &Path, expected: &Expected<'_>, limits: ChunkLimits) -> Result<Self> {
-        let decoder = Some(Decoder::open(path, Some(expected), limits)?);
+        let roles = FileRoles::default();
+        let decoder = Some(Decoder::open(path, &roles, Some(expected), limits)?);
         // A chunk does not need memory for the whole file.
-        let resolver = Resolver::new(Some(expected), (0, 0));
+        let resolver = Resolver::new(Some(expected), &roles.columns, (0, 0));
         Ok(Self { path: path.into(), decoder, resolver, first: 0 })
     }
 

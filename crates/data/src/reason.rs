@@ -90,6 +90,10 @@ impl Reason {
     }
 }
 
+fn list_names(names: &[String]) -> String {
+    names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ")
+}
+
 /// What is wrong with a value or a column.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Problem {
@@ -105,6 +109,21 @@ pub enum Problem {
     /// Text where a number is expected.
     #[error("\"{0}\" is not a number")]
     NotANumber(String),
+    /// A text in a column whose other values are real numbers.
+    #[error(
+        "\"{0}\" is not a number, but other values of the column are; correct it, leave it empty, or declare the column categorical with --categorical in gt data convert"
+    )]
+    TextAmongNumbers(String),
+    /// A name that the vocabulary does not have.
+    #[error("\"{value}\" is not among the {known} known names ({}{})", list_names(examples), if *.known > examples.len() { ", …" } else { "" })]
+    UnknownName {
+        /// The name.
+        value: String,
+        /// Number of known names.
+        known: usize,
+        /// A few known names.
+        examples: Vec<String>,
+    },
     /// A number that is not whole, or is less than 0.
     #[error("\"{0}\" is not a whole number from 0")]
     NotCounted(String),
@@ -132,7 +151,7 @@ pub enum Problem {
     },
     /// A number that is not a class.
     #[error(
-        "{0} is not a class (0, 1, 2, … or -1 for a missing label); write numbers with a decimal point, or name the column with --continuous in gt data convert"
+        "{0} is not a class (0, 1, 2, … or -1 for a missing label); to predict numbers, use --task regression"
     )]
     NotAClass(Number),
     /// A number that is not a Weisfeiler–Lehman role.

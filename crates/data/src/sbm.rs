@@ -58,12 +58,12 @@ impl SbmSet {
             SbmSet::Cluster => ("seed", 7, 6),
         };
         Schema {
-            node: FeatureSchema { categorical: vec![Vocabulary { name: name.into(), size }], ..Default::default() },
+            node: FeatureSchema { categorical: vec![Vocabulary::new(name, size)], ..Default::default() },
             edge: FeatureSchema::default(),
             target: Some(TargetSchema {
                 level: Level::Node,
                 kind: TargetKind::Class,
-                columns: vec![TargetColumn { name: "y".into(), classes }],
+                columns: vec![TargetColumn::new("y", classes)],
             }),
         }
     }

@@ -25,7 +25,7 @@ pub(crate) struct StoredSchema {
 
 impl StoredSchema {
     pub(crate) fn new(schema: &Schema) -> Self {
-        Self { format_version: FORMAT_VERSION, schema: schema.clone(), extras: BTreeMap::new() }
+        Self { format_version: FORMAT_VERSION, schema: schema.clone().without_ignored(), extras: BTreeMap::new() }
     }
 
     /// Parses a schema that this program wrote.

@@ -12,7 +12,7 @@ use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int64Type};
 use arrow_array::{ArrayRef, Int64Array};
 use graph_transformer_data::{
     Chunk, DataError, Expected, ExpectedEncoding, FileProblem, GraphReader, Labels, Number, Problem, Reason,
-    TableMapping, TablePaths, read, read_expecting, read_tables, write,
+    FileRoles, TablePaths, read, read_expecting, read_tables, write,
 };
 use gt_graph::encoding::EncodingKind;
 use gt_graph::{FeatureSchema, GraphError, GraphStore, Level, Schema, Vocabulary};
@@ -28,7 +28,7 @@ fn file(folder: &Path, name: &str, text: &str) -> PathBuf {
 }
 
 fn categories(names: &[&str], size: usize) -> Vec<Vocabulary> {
-    names.iter().map(|name| Vocabulary { name: (*name).into(), size }).collect()
+    names.iter().map(|name| Vocabulary::new(*name, size)).collect()
 }
 
 /// Columns of nodes.
@@ -371,8 +371,8 @@ fn columns_named_by_positions_may_have_any_order_in_the_model() {
             // Other names state no positions, so columns have the order of the file.
             (vec![], unnamed, &[], &[0.5, 2.0, 1.5]),
         ] {
-            let categorical = categorical.into_iter().map(|name| Vocabulary { name, size: 5 }).collect();
-            let columns = FeatureSchema { categorical, continuous, multi_hot: None };
+            let categorical = categorical.into_iter().map(|name| Vocabulary::new(name, 5)).collect();
+            let columns = FeatureSchema { categorical, continuous, ..Default::default() };
             let schema = match level {
                 Level::Node => Schema { node: columns, ..Default::default() },
                 _ => Schema { edge: columns, ..Default::default() },
@@ -564,8 +564,8 @@ fn a_role_that_no_column_has_blames_the_table_of_the_role() {
     let edges = file(folder.path(), "t_edges.csv", "from,to\n0,1\n");
     let paths = TablePaths { nodes: nodes.clone(), edges: edges.clone(), graphs: None };
     let name = |name: &str| Some(name.to_owned());
-    let wrong_edges = TableMapping { src: name("kind"), dst: name("to"), ..Default::default() };
-    let wrong_nodes = TableMapping { node: name("from"), src: name("from"), dst: name("to"), ..Default::default() };
+    let wrong_edges = FileRoles { src: name("kind"), dst: name("to"), ..Default::default() };
+    let wrong_nodes = FileRoles { node: name("from"), src: name("from"), dst: name("to"), ..Default::default() };
     for (mapping, blamed, lacking, known) in
         [(wrong_edges, &edges, "kind", ["from", "to"]), (wrong_nodes, &nodes, "from", ["id", "kind"])]
     {

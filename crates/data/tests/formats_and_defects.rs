@@ -197,7 +197,7 @@ fn model(real: bool) -> Schema {
     let node = if real {
         FeatureSchema { continuous: vec![name], ..Default::default() }
     } else {
-        FeatureSchema { categorical: vec![Vocabulary { name, size: 3 }], ..Default::default() }
+        FeatureSchema { categorical: vec![Vocabulary::new(name, 3)], ..Default::default() }
     };
     Schema { node, ..Default::default() }
 }
@@ -481,9 +481,9 @@ fn a_file_that_as_a_whole_is_none_ends_both_readings() {
     // The model has a column that the file lacks, or the reverse.
     let other = |name: &str| Schema {
         node: FeatureSchema {
-            categorical: vec![Vocabulary { name: "node_feat".into(), size: 0 }],
+            categorical: vec![Vocabulary::new("node_feat", 0)],
             continuous: vec![name.into()],
-            multi_hot: None,
+            ..Default::default()
         },
         ..Default::default()
     };
@@ -514,7 +514,7 @@ fn labels_are_read_or_not_looked_at() {
     let path = folder.path().join("g.jsonl");
     let line = |y: &str| format!("{{\"node_feat\": [[1]], \"edge_index\": [[], []], \"y\": {y}, \"split\": \"a\"}}\n");
     std::fs::write(&path, line("1") + &line("9") + &line("null")).unwrap();
-    let columns = vec![TargetColumn { name: "y".into(), classes: 3 }];
+    let columns = vec![TargetColumn::new("y", 3)];
     let target = Some(TargetSchema { level: Level::Graph, kind: TargetKind::Class, columns });
     let schema = Schema { target, ..model(false) };
     let read_labels = Expected { schema: Cow::Borrowed(&schema), encoding: None, labels: Labels::Read };

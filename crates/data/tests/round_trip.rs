@@ -4,7 +4,7 @@ mod support;
 
 use std::path::Path;
 
-use graph_transformer_data::{DataError, Dataset, Problem, Reason, TableMapping, TablePaths, read, read_tables, write};
+use graph_transformer_data::{DataError, ColumnChoice, Dataset, Problem, Reason, FileRoles, TablePaths, read, read_tables, write};
 use gt_graph::{Level, TargetKind};
 use gt_testing::shared;
 use parquet::arrow::ArrowWriter;
@@ -180,12 +180,15 @@ fn foreign_tables_are_read_by_column_names() {
         file("people.csv", "person,age,job,clubs,income,party\nann,31,2,0 4,10.5,a\nbob,44,0,,0,b\ncyd,27,1,3,7,a\n");
     let edges = file("friends.csv", "who,whom,since\nann,bob,1999\nbob,cyd,2003\ncyd,cyd,2004\n");
     let paths = TablePaths { nodes, edges, graphs: None };
-    let mapping = TableMapping {
+    let mapping = FileRoles {
         node: Some("person".into()),
         src: Some("who".into()),
         dst: Some("whom".into()),
-        targets: vec!["age".into()],
-        continuous: vec!["age".into(), "since".into()],
+        columns: ColumnChoice {
+            targets: vec!["age".into()],
+            continuous: vec!["age".into(), "since".into()],
+            ..Default::default()
+        },
         split: Some("party".into()),
         undirected: true,
         ..Default::default()

@@ -195,6 +195,12 @@ impl FeatureTable {
         self.layout.continuous += 1;
     }
 
+    /// Replaces every value of a categorical column.
+    pub(crate) fn map_categories(&mut self, column: usize, to: impl Fn(u32) -> u32) {
+        let columns = self.layout.categorical.max(1);
+        self.categorical.iter_mut().skip(column).step_by(columns).for_each(|value| *value = to(*value));
+    }
+
     /// Largest value of each categorical column plus one, and of the multi-hot indices.
     pub(crate) fn vocabularies(&self) -> (Vec<usize>, usize) {
         let a = self.layout.categorical;

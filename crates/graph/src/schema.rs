@@ -12,13 +12,36 @@ const NODE_PREFIX: &str = "node_feat";
 /// Prefix of the default names of edge columns.
 const EDGE_PREFIX: &str = "edge_attr";
 
-/// A categorical column, or the words of a multi-hot one: its name and the number of its values.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A categorical column, or the words of a multi-hot one: its name and its values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vocabulary {
     /// Name of the column.
     pub name: String,
     /// Values are smaller than this.
     pub size: usize,
+    /// Names of the values 0, 1, 2, …; empty if the values are numbers of the file. Files are
+    /// matched by these names. A number of a file has its digits as its name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+    /// Whether the last value stands for every value without a name of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub other: bool,
+}
+
+impl Vocabulary {
+    /// A column of `size` values without names.
+    pub fn new(name: impl Into<String>, size: usize) -> Self {
+        Self { name: name.into(), size, ..Self::default() }
+    }
+
+    /// The name of a value: its own, `other`, or its digits.
+    pub fn value_name(&self, value: usize) -> String {
+        match self.names.get(value) {
+            Some(name) => name.clone(),
+            None if self.other && value + 1 == self.size => "other".into(),
+            None => value.to_string(),
+        }
+    }
 }
 
 /// Columns of the features on nodes, or on edges.
@@ -34,6 +57,9 @@ pub struct FeatureSchema {
     /// The list of indices that each row carries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub multi_hot: Option<Vocabulary>,
+    /// Names of columns of the file that are not read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ignored: Vec<String>,
 }
 
 impl FeatureSchema {
@@ -78,11 +104,12 @@ impl FeatureSchema {
         let real: Vec<bool> = real.collect();
         let name = |at: usize| if real.len() == 1 { prefix.to_owned() } else { format!("{prefix}{at}") };
         let of_kind = |kind: bool| (0..real.len()).filter(|&at| real[at] == kind).map(name).collect::<Vec<_>>();
-        let vocabulary = |name: String| Vocabulary { name, size: 0 };
+        let vocabulary = |name: String| Vocabulary::new(name, 0);
         Self {
             categorical: of_kind(false).into_iter().map(vocabulary).collect(),
             continuous: of_kind(true),
             multi_hot: multi_hot.then(|| vocabulary(format!("{prefix}_multi_hot"))),
+            ignored: Vec::new(),
         }
     }
 
@@ -93,7 +120,7 @@ impl FeatureSchema {
         let columns = self.categorical.iter_mut().zip(seen.0).chain(self.multi_hot.iter_mut().map(|v| (v, seen.1)));
         for (column, (vocabulary, seen)) in columns.enumerate() {
             if vocabulary.size == 0 {
-                vocabulary.size = seen.max(1);
+                vocabulary.size = seen.max(vocabulary.names.len()).max(1);
             } else if seen > vocabulary.size {
                 let size = vocabulary.size;
                 let beyond = |value: &&u32| **value as usize >= size;
@@ -114,13 +141,28 @@ impl FeatureSchema {
 }
 
 /// A column of targets.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetColumn {
     /// Name of the column.
     pub name: String,
     /// Number of classes; 0 for a real number.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub classes: usize,
+    /// Names of the classes 0, 1, 2, …; empty if the classes are numbers of the file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+}
+
+impl TargetColumn {
+    /// A column whose classes have no names.
+    pub fn new(name: impl Into<String>, classes: usize) -> Self {
+        Self { name: name.into(), classes, names: Vec::new() }
+    }
+
+    /// The name of a class: its own, or its digits.
+    pub fn class_name(&self, class: usize) -> String {
+        self.names.get(class).cloned().unwrap_or_else(|| class.to_string())
+    }
 }
 
 fn is_zero(n: &usize) -> bool {
@@ -149,7 +191,7 @@ impl TargetSchema {
 
     /// Whether a pair of nodes is joined: what link prediction learns.
     pub fn link() -> Self {
-        let columns = vec![TargetColumn { name: "link".into(), classes: 2 }];
+        let columns = vec![TargetColumn::new("link", 2)];
         Self { level: Level::Edge, kind: TargetKind::Class, columns }
     }
 
@@ -166,7 +208,7 @@ impl TargetSchema {
     /// Default names for a number of columns: `y` for a single one, else `y0`, `y1`, …
     pub fn unnamed(layout: TargetLayout) -> Self {
         let name = |i: usize| if layout.columns == 1 { "y".to_owned() } else { format!("y{i}") };
-        let columns = (0..layout.columns).map(|i| TargetColumn { name: name(i), classes: 0 }).collect();
+        let columns = (0..layout.columns).map(|i| TargetColumn::new(name(i), 0)).collect();
         Self { level: layout.level, kind: layout.kind, columns }
     }
 }
@@ -201,6 +243,14 @@ impl Schema {
             edge: FeatureSchema::of_sizes(edge, EDGE_PREFIX),
             target: Some(target),
         }
+    }
+
+    /// A schema without the names of columns that are not read.
+    #[must_use]
+    pub fn without_ignored(mut self) -> Self {
+        self.node.ignored.clear();
+        self.edge.ignored.clear();
+        self
     }
 
     /// A schema whose edge columns take any value: their vocabulary sizes are 0.
@@ -263,9 +313,9 @@ impl Schema {
             }
         }
         for (at, (column, seen)) in schema.columns.iter_mut().zip(seen).enumerate() {
-            let TargetColumn { name, classes: known } = column;
+            let TargetColumn { name, classes: known, names } = column;
             if *known == 0 {
-                *known = seen.max(1);
+                *known = seen.max(names.len()).max(1);
             } else if seen > *known {
                 let class = (seen - 1) as u32;
                 let row = classes.iter().skip(at).step_by(columns).position(|found| *found == class).unwrap_or(0);

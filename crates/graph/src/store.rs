@@ -257,6 +257,29 @@ impl GraphStore {
         own.clone_from(&table.layout);
     }
 
+    /// Replaces every value of a categorical feature column.
+    ///
+    /// ```
+    /// use graph_transformer_graph::{FeatureRows, Graph, GraphParts, GraphStore, Level};
+    ///
+    /// let node = FeatureRows { categorical: &[0, 4], ..Default::default() };
+    /// let graph = Graph::new(GraphParts { num_nodes: 2, node, ..Default::default() })?;
+    /// let mut graphs = GraphStore::from(graph);
+    /// graphs.map_categories(Level::Node, 0, |value| value / 2);
+    /// assert_eq!(graphs.graph(0).node().categorical, [0, 2]);
+    /// # Ok::<(), graph_transformer_graph::GraphError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If the level is that of graphs.
+    pub fn map_categories(&mut self, level: Level, column: usize, to: impl Fn(u32) -> u32) {
+        match level {
+            Level::Node => self.node.map_categories(column, to),
+            Level::Edge => self.edge.map_categories(column, to),
+            Level::Graph => panic!("graphs as a whole have no features"),
+        }
+    }
+
     /// Replaces the targets of all graphs, given one after the other.
     ///
     /// # Errors

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 use gt_graph::Schema;
 
-use self::tables::{TableMapping, TablePaths};
+use self::tables::{FileRoles, TablePaths};
 use crate::dataset::Dataset;
-use crate::error::{DataError, FileProblem, Result};
+use crate::error::{DataError, FileProblem, RequestProblem, Result};
 use crate::extra::Extra;
 use crate::raw::RawGraphs;
-use crate::resolve::Expected;
+use crate::resolve::{Expected, Wanted};
 
 /// A way to store graphs in files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,25 +87,32 @@ pub(crate) enum Decoder {
 
 impl Decoder {
     /// Opens a file to read the expected columns, or all columns.
-    pub(crate) fn open(path: &Path, expected: Option<&Expected<'_>>, limits: ChunkLimits) -> Result<Self> {
-        Ok(match Format::of(path)? {
-            Format::Parquet => Self::Parquet(Box::new(parquet::Decoder::open(path, expected, limits)?)),
-            Format::JsonLines => Self::JsonLines(Box::new(jsonl::Decoder::open(path, expected, limits)?)),
-            Format::Tables => {
-                let paths = TablePaths::beside(path)?.that_exist();
-                Self::tables(&paths, &TableMapping::default(), expected, limits)?
-            }
+    pub(crate) fn open(
+        path: &Path,
+        roles: &FileRoles,
+        expected: Option<&Expected<'_>>,
+        limits: ChunkLimits,
+    ) -> Result<Self> {
+        let format = Format::of(path)?;
+        if let Some(role) = roles.of_tables().filter(|_| format != Format::Tables) {
+            return Err(RequestProblem::TablesOnly { path: path.into(), role }.into());
+        }
+        let wanted = Wanted::new(expected, &roles.columns);
+        Ok(match format {
+            Format::Parquet => Self::Parquet(Box::new(parquet::Decoder::open(path, wanted, limits)?)),
+            Format::JsonLines => Self::JsonLines(Box::new(jsonl::Decoder::open(path, wanted, limits)?)),
+            Format::Tables => Self::tables(&TablePaths::beside(path)?.that_exist(), roles, expected, limits)?,
         })
     }
 
     /// Opens tables with given paths.
     pub(crate) fn tables(
         paths: &TablePaths,
-        mapping: &TableMapping,
+        roles: &FileRoles,
         expected: Option<&Expected<'_>>,
         limits: ChunkLimits,
     ) -> Result<Self> {
-        Ok(Self::Tables(Box::new(tables::Decoder::open(paths, mapping, expected, limits)?)))
+        Ok(Self::Tables(Box::new(tables::Decoder::open(paths, roles, expected, limits)?)))
     }
 
     /// Returns the next graphs.

@@ -2,6 +2,7 @@
 
 use gt_graph::{FeatureSchema, Level};
 
+use crate::choice::ColumnChoice;
 use crate::error::FileProblem;
 use crate::raw::{CellKind, Extent, NamedColumn, RawColumn, RawFeatures};
 
@@ -26,12 +27,27 @@ pub(super) struct Arrangement {
     pub(super) continuous: Vec<Place>,
     /// The raw column with lists of indices.
     pub(super) words: Option<usize>,
+    /// Raw columns that the user ignores.
+    unread: Vec<usize>,
 }
 
 impl Arrangement {
-    /// Whether a raw column is read.
+    /// Whether a raw column is read, or ignored by the user.
     pub(super) fn uses(&self, column: usize) -> bool {
-        self.words == Some(column) || self.lists.iter().any(|(list, _)| *list == column)
+        let listed = self.lists.iter().any(|(list, _)| *list == column);
+        listed || self.words == Some(column) || self.unread.contains(&column)
+    }
+
+    /// Leaves only the columns of `chosen`, which are some columns of `all`.
+    fn choose(&mut self, all: &FeatureSchema, chosen: &FeatureSchema) {
+        let names: Vec<&str> = all.names().collect();
+        let places: Vec<Place> = self.places().collect();
+        let place = |name: &str| places[names.iter().position(|known| *known == name).expect("a column of the file")];
+        self.categorical = chosen.categorical.iter().map(|column| place(&column.name)).collect();
+        self.continuous = chosen.continuous.iter().map(|name| place(name)).collect();
+        if chosen.multi_hot.is_none() {
+            self.unread.extend(self.words.take());
+        }
     }
 
     /// Whether the lists of a graph have the widths of this arrangement.
@@ -84,18 +100,28 @@ impl ColumnMatch {
         &mut self.alternatives[0]
     }
 
-    /// Infers the features from a graph that has rows.
-    pub(super) fn infer(level: Level, raw: &RawFeatures, graph: usize) -> Result<(FeatureSchema, Self), FileProblem> {
-        let (schema, arrangement, exhaustive) = match raw {
+    /// Infers the features from a graph that has rows, and takes those that the user chooses.
+    pub(super) fn infer(
+        level: Level,
+        raw: &RawFeatures,
+        graph: usize,
+        choice: &ColumnChoice,
+    ) -> Result<(FeatureSchema, Self), FileProblem> {
+        let (all, mut arrangement, exhaustive) = match raw {
             RawFeatures::Native(columns) => {
                 let (schema, arrangement) = infer_native(level, columns, graph);
                 (schema, arrangement, true)
             }
             RawFeatures::Named(columns) => {
-                let (schema, arrangement) = infer_named(columns)?;
+                let (schema, arrangement) = infer_named(columns, choice)?;
                 (schema, arrangement, false)
             }
         };
+        let schema = choice.apply_to_features(&all);
+        arrangement.choose(&all, &schema);
+        if !exhaustive {
+            arrangement.lists = arrangement.places().map(|place| (place.column, 1)).collect();
+        }
         Ok((schema, Self { alternatives: vec![arrangement], exhaustive }))
     }
 
@@ -119,6 +145,10 @@ impl ColumnMatch {
                     None => (arrange(level, schema, false, columns, graph), identity(schema)),
                 };
                 let mut alternatives: Vec<Arrangement> = native.iter().map(|native| native.pick(&picked)).collect();
+                if schema.multi_hot.is_none() {
+                    let drop = |words: Option<usize>| words.into_iter();
+                    alternatives.iter_mut().for_each(|native| native.unread.extend(drop(native.words.take())));
+                }
                 check_extent(&mut alternatives, columns, names)?;
                 Ok(Self { alternatives, exhaustive: true })
             }
@@ -154,28 +184,34 @@ fn infer_native(level: Level, columns: &[RawColumn; 3], graph: usize) -> (Featur
     (FeatureSchema::by_position(real.into_iter(), arrangement.words.is_some(), prefix(level)), arrangement)
 }
 
-fn infer_named(columns: &[NamedColumn]) -> Result<(FeatureSchema, Arrangement), FileProblem> {
+fn infer_named(
+    columns: &[NamedColumn],
+    choice: &ColumnChoice,
+) -> Result<(FeatureSchema, Arrangement), FileProblem> {
     let mut schema = FeatureSchema::default();
     let mut arrangement = Arrangement::default();
     for (column, NamedColumn { values, kind }) in columns.iter().enumerate() {
         let name = values.name.clone();
         let place = Place { column, at: 0 };
         match kind {
-            CellKind::Integer => {
-                schema.categorical.push(gt_graph::Vocabulary { name, size: 0 });
+            CellKind::Integer | CellKind::Text => {
+                schema.categorical.push(gt_graph::Vocabulary::new(name, 0));
                 arrangement.categorical.push(place);
             }
             CellKind::Real => {
                 schema.continuous.push(name);
                 arrangement.continuous.push(place);
             }
+            CellKind::List if !choice.reads_feature(&name) => {
+                schema.ignored.push(name);
+                continue;
+            }
             CellKind::List if arrangement.words.is_some() => return Err(FileProblem::SecondList(name)),
             CellKind::List => {
-                schema.multi_hot = Some(gt_graph::Vocabulary { name, size: 0 });
+                schema.multi_hot = Some(gt_graph::Vocabulary::new(name, 0));
                 arrangement.words = Some(column);
                 continue;
             }
-            CellKind::Text => return Err(FileProblem::TextColumn(name)),
         }
         arrangement.lists.push((column, 1));
     }
@@ -193,49 +229,72 @@ fn arrange(
 ) -> Vec<Arrangement> {
     let (a, b) = (schema.categorical.len(), schema.continuous.len());
     let words = schema.multi_hot.is_some().then_some(WORDS);
-    // List `first` holds `width` features, and the list of continuous numbers holds the others.
-    let spread = |positions: &[usize], first: usize, width: usize| -> Arrangement {
+    let words_name = format!("{}_multi_hot", prefix(level));
+    let unread = match schema.ignored.contains(&words_name) {
+        true => vec![WORDS],
+        false => Vec::new(),
+    };
+    if a + b == 0 && !schema.ignored.is_empty() {
+        let unread = [NUMBERS, FLOATS].into_iter().chain(unread).collect();
+        return vec![Arrangement { words, unread, ..Arrangement::default() }];
+    }
+    // List `first` holds `width` of all features, and the list of continuous numbers holds the
+    // others.
+    let spread = |positions: &[usize], all: usize, first: usize, width: usize| -> Arrangement {
         let place = |&at: &usize| match at.checked_sub(width) {
             None => Place { column: first, at },
             Some(rest) => Place { column: FLOATS, at: rest },
         };
         let places: Vec<Place> = positions.iter().map(place).collect();
-        let lists = [(first, width), (FLOATS, positions.len() - width)];
+        let lists = [(first, width), (FLOATS, all - width)];
         let lists = lists.into_iter().filter(|(_, width)| *width > 0).collect();
-        Arrangement { lists, categorical: places[..a].to_vec(), continuous: places[a..].to_vec(), words }
+        let (categorical, continuous) = (places[..a].to_vec(), places[a..].to_vec());
+        Arrangement { lists, categorical, continuous, words, unread: unread.clone() }
     };
     let in_order: Vec<usize> = (0..a + b).collect();
-    let named = positions(schema, prefix(level));
+    let width = columns[NUMBERS].width(graph).unwrap_or(0);
     let mut alternatives = Vec::new();
+    let named = match positions(schema, prefix(level)) {
+        Some((named, all)) if all > a + b => {
+            // The file usually has the ignored columns. A file without them is read by rank.
+            alternatives.push(spread(&named, all, NUMBERS, all));
+            alternatives.push(spread(&named, all, NUMBERS, width.min(all)));
+            alternatives.push(spread(&named, all, FLOATS, all));
+            let rank = |at: &usize| named.iter().filter(|other| *other < at).count();
+            Some(named.iter().map(rank).collect())
+        }
+        named => named.map(|(named, _)| named),
+    };
     if a > 0 && b > 0 {
-        alternatives.push(spread(&in_order, NUMBERS, a));
+        alternatives.push(spread(&in_order, a + b, NUMBERS, a));
         // Positions in a list of both kinds are known only if the names are positions.
         if let Some(named) = named {
-            let width = columns[NUMBERS].width(graph).unwrap_or(0);
-            alternatives.push(spread(&named, NUMBERS, a + b));
-            alternatives.push(spread(&named, NUMBERS, width.min(a + b)));
+            alternatives.push(spread(&named, a + b, NUMBERS, a + b));
+            alternatives.push(spread(&named, a + b, NUMBERS, width.min(a + b)));
         }
     } else {
         // Columns of one kind have the order of the file's own schema, whatever their names are.
         let order = named.filter(|_| !own).unwrap_or(in_order);
-        alternatives.push(spread(&order, NUMBERS, a + b));
+        alternatives.push(spread(&order, a + b, NUMBERS, a + b));
         if b > 0 {
-            alternatives.push(spread(&order, FLOATS, a + b));
+            alternatives.push(spread(&order, a + b, FLOATS, a + b));
         }
     }
     alternatives
 }
 
 /// Positions that default names state: those of categorical columns, then those of continuous
-/// columns.
-fn positions(schema: &FeatureSchema, prefix: &str) -> Option<Vec<usize>> {
-    let columns = schema.categorical.len() + schema.continuous.len();
-    let names = schema.categorical.iter().map(|vocabulary| &vocabulary.name).chain(&schema.continuous);
-    let position = |name: &String| {
-        let at = name.strip_prefix(prefix)?.parse().ok().filter(|&at| at < columns)?;
+/// columns. Also returns the number of columns, ignored ones included.
+fn positions(schema: &FeatureSchema, prefix: &str) -> Option<(Vec<usize>, usize)> {
+    let number = |name: &String| -> Option<usize> {
+        let at = name.strip_prefix(prefix)?.parse().ok()?;
         (format!("{prefix}{at}") == *name).then_some(at)
     };
-    names.map(position).collect()
+    let read = schema.categorical.len() + schema.continuous.len();
+    let columns = read + schema.ignored.iter().filter(|name| number(name).is_some()).count();
+    let names = schema.categorical.iter().map(|vocabulary| &vocabulary.name).chain(&schema.continuous);
+    let positions: Option<Vec<usize>> = names.map(|name| number(name).filter(|&at| at < columns)).collect();
+    positions.map(|positions| (positions, columns))
 }
 
 /// Each feature at its own position.
@@ -249,7 +308,13 @@ fn identity(schema: &FeatureSchema) -> [Vec<usize>; 2] {
 fn correspond(level: Level, schema: &FeatureSchema, stored: &FeatureSchema) -> Result<[Vec<usize>; 2], FileProblem> {
     let (found, expected) = (stored.layout(), schema.layout());
     let other = || FileProblem::OtherFeatures { level, found: found.clone(), expected: expected.clone() };
-    if found.multi_hot != expected.multi_hot || stored.names().count() != schema.names().count() {
+    let text = |column: &&gt_graph::Vocabulary| !column.names.is_empty() && schema.continuous.contains(&column.name);
+    if let Some(column) = stored.categorical.iter().find(text) {
+        return Err(FileProblem::TextColumn(column.name.clone()));
+    }
+    let read = stored.names().filter(|name| !schema.ignored.iter().any(|ignored| ignored == name));
+    let (count, ignores) = (read.count(), stored.names().any(|name| schema.ignored.iter().any(|known| known == name)));
+    if (found.multi_hot != expected.multi_hot && !ignores) || count != schema.names().count() {
         return Err(other());
     }
     let names = |schema: &FeatureSchema| -> Vec<String> {
@@ -306,6 +371,7 @@ fn find_named(schema: &FeatureSchema, columns: &[NamedColumn]) -> Result<Arrange
     let place = |name: &str| find(name).map(|column| Place { column, at: 0 });
     let mut arrangement = Arrangement {
         lists: Vec::new(),
+        unread: Vec::new(),
         categorical: schema.categorical.iter().map(|column| place(&column.name)).collect::<Result<_, _>>()?,
         continuous: schema.continuous.iter().map(|name| place(name)).collect::<Result<_, _>>()?,
         words: schema.multi_hot.as_ref().map(|words| find(&words.name)).transpose()?,

@@ -1,11 +1,14 @@
 //! Features of nodes or edges.
 
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::slice::from_ref;
 
-use gt_graph::{FeatureRows, FeatureSchema, GraphStore, Level, Ragged, Vocabulary};
+use gt_graph::{FeatureRows, FeatureSchema, GraphRef, GraphStore, Level, Ragged, Vocabulary};
 
 use super::column_match::{Arrangement, ColumnMatch, Place};
+use super::lookup::Lookup;
+use crate::choice::ColumnChoice;
 use crate::error::FileProblem;
 use crate::raw::{RawColumn, RawFeatures, Values};
 use crate::reason::{Problem, Reason};
@@ -13,8 +16,12 @@ use crate::reason::{Problem, Reason};
 /// Checks the features of one level.
 pub(super) struct Features {
     level: Level,
+    /// Columns that the user chooses, if the columns are inferred.
+    choice: ColumnChoice,
     /// The columns, expected or inferred.
     schema: FeatureSchema,
+    /// The names of each categorical column, if the column has names.
+    lookups: Vec<Option<Lookup>>,
     /// Whether the columns are inferred.
     inferred: bool,
     /// Column names that the file states.
@@ -39,10 +46,12 @@ struct Rows {
 }
 
 impl Features {
-    pub(super) fn new(level: Level) -> Self {
+    pub(super) fn new(level: Level, choice: &ColumnChoice) -> Self {
         Self {
             level,
+            choice: choice.clone(),
             schema: FeatureSchema::default(),
+            lookups: Vec::new(),
             inferred: true,
             stored: None,
             columns: None,
@@ -56,6 +65,14 @@ impl Features {
         self.schema = schema.clone();
         self.stored = stored.cloned();
         self.inferred = false;
+        // Equal names match by name, otherwise columns match by position.
+        let find = |name: &str| stored?.categorical.iter().find(|column| column.name == name);
+        let by_name = schema.names().all(|name| stored.is_some_and(|stored| stored.names().any(|own| own == name)));
+        let lookup = |(at, column): (usize, &Vocabulary)| {
+            let own = if by_name { find(&column.name) } else { stored.and_then(|stored| stored.categorical.get(at)) };
+            Lookup::of_feature(column, own)
+        };
+        self.lookups = schema.categorical.iter().enumerate().map(lookup).collect();
     }
 
     /// Whether the columns were inferred.
@@ -63,7 +80,14 @@ impl Features {
         self.inferred
     }
 
-    pub(super) fn schema(self) -> FeatureSchema {
+    /// The schema after the last graph. Puts the names of categories in order.
+    pub(super) fn finish(mut self, store: &mut GraphStore) -> FeatureSchema {
+        for (column, lookup) in self.lookups.iter().enumerate() {
+            let Some(lookup) = lookup.as_ref().filter(|lookup| lookup.is_open()) else { continue };
+            let (names, places) = lookup.sorted();
+            store.map_categories(self.level, column, |value| places[value as usize]);
+            self.schema.categorical[column].names = names;
+        }
         self.schema
     }
 
@@ -85,8 +109,9 @@ impl Features {
     ) -> Result<bool, FileProblem> {
         let found = match (&self.columns, first) {
             (None, Some(graph)) if self.inferred => {
-                let (schema, columns) = ColumnMatch::infer(self.level, raw, graph)?;
+                let (schema, columns) = ColumnMatch::infer(self.level, raw, graph, &self.choice)?;
                 store.set_columns(self.level, schema.layout());
+                self.lookups = schema.categorical.iter().map(|_| None).collect();
                 (self.schema, self.columns) = (schema, Some(columns));
                 true
             }
@@ -106,8 +131,18 @@ impl Features {
                 matches!(column.values, Values::Written { .. }) && column.is_real(place.at)
             };
             self.undecided.retain(|(place, ..)| !real(place));
-            while let Some(at) = columns.found().categorical.iter().position(real) {
-                turn(columns, &mut self.schema, at, self.level, store);
+            let fixed = |name: &String| self.choice.categorical.contains(name);
+            loop {
+                let turned = |(at, place): (usize, &Place)| {
+                    real(place) && self.lookups[at].is_none() && !fixed(&self.schema.categorical[at].name)
+                };
+                let Some(at) = columns.found().categorical.iter().enumerate().position(turned) else { break };
+                turn(columns, &mut self.schema, &mut self.lookups, at, self.level, store);
+            }
+            for (at, place) in columns.found().categorical.iter().enumerate() {
+                if self.lookups[at].is_none() && raw.is_text(place.column, place.at) {
+                    self.lookups[at] = Some(name_numbers(self.level, at, store));
+                }
             }
         }
         Ok(found)
@@ -134,13 +169,13 @@ impl Features {
             };
             // A later real number would make the column continuous, so the error is postponed.
             let at = columns.found().categorical.iter().position(|known| *known == place).expect("it was just read");
-            turn(columns, &mut self.schema, at, self.level, store);
+            turn(columns, &mut self.schema, &mut self.lookups, at, self.level, store);
             self.undecided.push((place, number, reason));
         }
     }
 
     fn read(&mut self, raw: &RawFeatures, graph: usize, rows: usize) -> Result<(), Wrong> {
-        let Self { level, schema, inferred, columns, rows: out, .. } = self;
+        let Self { level, schema, inferred, columns, lookups, choice, rows: out, .. } = self;
         out.clear();
         let Some(columns) = columns else { return Ok(check_no_rows(raw, graph)?) };
         let arrangement = columns.arrangement(raw, graph);
@@ -159,23 +194,40 @@ impl Features {
             out.blocks.push((column, width, values.block(*level, graph, rows, width)?));
         }
         let names = schema.categorical.iter().map(|vocabulary| vocabulary.name.as_str());
-        gather(raw, &out.blocks, &arrangement.categorical, &mut out.categorical, |column, range, out| {
-            column.append_indices(range, out, |value| Problem::NotACategory { value, inferred: false })
+        let named = lookups.iter().any(Option::is_some);
+        gather(raw, &out.blocks, &arrangement.categorical, named, &mut out.categorical, |at, column, range, out| {
+            match lookups.get_mut(at).and_then(Option::as_mut) {
+                Some(lookup) => range.enumerate().try_for_each(|(row, at)| {
+                    out.push(lookup.number(column, at).map_err(|problem| (row, problem))?);
+                    Ok(())
+                }),
+                None => column.append_indices(range, out, |value| Problem::NotACategory { value, inferred: false }),
+            }
         })
         .map_err(|(row, at, problem)| {
             let name = names.clone().nth(at).unwrap_or_default();
+            let fixed = lookups[at].is_some() || choice.categorical.iter().any(|known| known == name);
             match problem {
-                Problem::NotACategory { value, .. } if *inferred => {
+                Problem::NotANumber(text) if *inferred => {
+                    Reason::cell(*level, row, name, Problem::TextAmongNumbers(text)).into()
+                }
+                Problem::NotACategory { value, .. } if *inferred && !fixed => {
                     let problem = Problem::NotACategory { value, inferred: true };
                     Wrong::Category(arrangement.categorical[at], Reason::cell(*level, row, name, problem))
                 }
                 problem => Reason::cell(*level, row, name, problem).into(),
             }
         })?;
-        gather(raw, &out.blocks, &arrangement.continuous, &mut out.continuous, |column, range, out| {
+        gather(raw, &out.blocks, &arrangement.continuous, false, &mut out.continuous, |_, column, range, out| {
             column.append_reals(range, out)
         })
-        .map_err(|(row, at, problem)| Reason::cell(*level, row, &schema.continuous[at], problem))?;
+        .map_err(|(row, at, problem)| {
+            let problem = match problem {
+                Problem::NotANumber(text) if *inferred => Problem::TextAmongNumbers(text),
+                problem => problem,
+            };
+            Reason::cell(*level, row, &schema.continuous[at], problem)
+        })?;
         if let Some((at, value)) = first_beyond(&out.categorical, &schema.categorical) {
             let (row, column) = (at / schema.categorical.len(), &schema.categorical[at % schema.categorical.len()]);
             let problem = Problem::BeyondVocabulary { value, size: column.size };
@@ -208,13 +260,39 @@ impl From<Reason> for Wrong {
 }
 
 /// Turns a categorical column into a continuous one, at its position among the others.
-fn turn(columns: &mut ColumnMatch, schema: &mut FeatureSchema, column: usize, level: Level, store: &mut GraphStore) {
+fn turn(
+    columns: &mut ColumnMatch,
+    schema: &mut FeatureSchema,
+    lookups: &mut Vec<Option<Lookup>>,
+    column: usize,
+    level: Level,
+    store: &mut GraphStore,
+) {
+    lookups.remove(column);
     let Arrangement { categorical, continuous, .. } = columns.found();
     let place = categorical.remove(column);
     let at = continuous.partition_point(|other| *other < place);
     continuous.insert(at, place);
     schema.continuous.insert(at, schema.categorical.remove(column).name);
     store.make_continuous(level, column, at);
+}
+
+/// Names the numbers of a column that turns out to hold texts as well.
+fn name_numbers(level: Level, column: usize, store: &mut GraphStore) -> Lookup {
+    let values = |graph: GraphRef<'_>| {
+        let rows = if level == Level::Node { graph.node() } else { graph.edge() };
+        let columns = if level == Level::Node { store.layout().node.categorical } else { store.layout().edge.categorical };
+        rows.categorical.iter().skip(column).step_by(columns.max(1)).copied().collect::<Vec<u32>>()
+    };
+    let numbers: BTreeSet<u32> = store.iter().flat_map(values).collect();
+    let mut lookup = Lookup::open();
+    let known = numbers.into_iter().map(|number| {
+        let name = lookup.number_of(&number.to_string()).expect("the names are open");
+        (number, name)
+    });
+    let known: HashMap<u32, u32> = known.collect();
+    store.map_categories(level, column, |number| known[&number]);
+    lookup
 }
 
 /// Checks that a graph has no feature rows if no graph of the file has any.
@@ -243,23 +321,25 @@ fn first_beyond(values: &[u32], columns: &[Vocabulary]) -> Option<(usize, usize)
     found.map(|at| (at, values[at] as usize))
 }
 
-/// Collects the values of several locations, row by row. An error names the row, the location and
-/// the problem.
+/// Collects the values of several locations, row by row. `append` gets the number of a location; if
+/// `singly` is true, it gets one value at a time. An error names the row, the location and the
+/// problem.
 fn gather<T>(
     raw: &RawFeatures,
     blocks: &[(usize, usize, Range<usize>)],
     places: &[Place],
+    singly: bool,
     out: &mut Vec<T>,
-    append: impl Fn(&RawColumn, Range<usize>, &mut Vec<T>) -> Result<(), (usize, Problem)>,
+    mut append: impl FnMut(usize, &RawColumn, Range<usize>, &mut Vec<T>) -> Result<(), (usize, Problem)>,
 ) -> Result<(), (usize, usize, Problem)> {
     let block = |place: &Place| blocks.iter().find(|(column, ..)| *column == place.column);
     let Some((column, width, range)) = places.first().and_then(block) else { return Ok(()) };
     // Usually one column holds all features in order.
     let whole =
         places.len() == *width && places.iter().enumerate().all(|(at, place)| *place == Place { column: *column, at });
-    if whole {
+    if whole && !(singly && *width > 1) {
         let wrong = |(at, problem)| (at / width, at % width, problem);
-        return append(raw.column(*column), range.clone(), out).map_err(wrong);
+        return append(0, raw.column(*column), range.clone(), out).map_err(wrong);
     }
     let rows = range.len() / (*width).max(1);
     let sources: Vec<(&RawColumn, usize, usize)> = places
@@ -272,7 +352,7 @@ fn gather<T>(
     for row in 0..rows {
         for (at, (column, first, width)) in sources.iter().enumerate() {
             let value = first + row * width;
-            append(column, value..value + 1, out).map_err(|(_, problem)| (row, at, problem))?;
+            append(at, column, value..value + 1, out).map_err(|(_, problem)| (row, at, problem))?;
         }
     }
     Ok(())

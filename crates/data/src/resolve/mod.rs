@@ -5,14 +5,17 @@
 //! either, the schema is inferred from the columns. Each graph is usable, or has a [`Reason`] why
 //! it is not. The caller decides whether a reason stops the reading.
 
+mod collected;
 mod column_match;
 mod edges;
 mod encodings;
 mod features;
+mod lookup;
 mod split;
 mod targets;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use gt_graph::encoding::EncodingKind;
 use gt_graph::{GraphParts, GraphStore, Layout, Level, Schema};
@@ -22,6 +25,7 @@ use self::encodings::EncodingRows;
 use self::features::Features;
 use self::split::SplitRows;
 use self::targets::Targets;
+use crate::choice::ColumnChoice;
 use crate::columns as c;
 use crate::dataset::Splits;
 use crate::error::FileProblem;
@@ -58,20 +62,27 @@ pub enum Labels {
 }
 
 /// Columns of a file to read.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Wanted {
     pub(crate) targets: bool,
     pub(crate) split: bool,
     /// Whether carried columns are read.
     pub(crate) extras: bool,
+    /// Names of the targets, where they may have columns of their own next to the native ones.
+    target_names: Arc<[String]>,
     /// The expected encoding. The outer `None` means that all encodings are read.
     encoding: Option<Option<ExpectedEncoding>>,
 }
 
 impl Wanted {
-    pub(crate) fn new(expected: Option<&Expected<'_>>) -> Self {
+    pub(crate) fn new(expected: Option<&Expected<'_>>, choice: &ColumnChoice) -> Self {
         let labels = expected.is_none_or(|expected| expected.labels == Labels::Read);
+        let target = expected.and_then(|expected| expected.schema.target.as_ref()).filter(|_| labels);
+        let expected_names = target.into_iter().flat_map(|target| target.columns.iter().map(|column| &column.name));
+        let own = |name: &&String| !c::NATIVE.contains(&name.as_str());
+        let target_names = choice.targets.iter().chain(expected_names).filter(own).cloned().collect();
         Self {
+            target_names,
             targets: labels && expected.is_none_or(|expected| expected.schema.target.is_some()),
             split: labels,
             extras: expected.is_none(),
@@ -79,15 +90,21 @@ impl Wanted {
         }
     }
 
+    /// Names of targets that may have columns of their own.
+    pub(crate) fn target_names(&self) -> &[String] {
+        &self.target_names
+    }
+
     /// Whether an encoding is read.
-    fn has_encoding(self, kind: EncodingKind) -> bool {
+    fn has_encoding(&self, kind: EncodingKind) -> bool {
         self.encoding.is_none_or(|only| only.is_some_and(|only| only.kind == kind))
     }
 
     /// Whether a column or key of the native format is read or carried.
-    pub(crate) fn has_column(self, name: &str) -> bool {
+    pub(crate) fn has_column(&self, name: &str) -> bool {
         match name {
             c::Y => self.targets,
+            _ if self.target_names.iter().any(|target| target == name) => true,
             c::SPLIT | c::NODE_SPLIT | c::EDGE_SPLIT => self.split,
             c::LAP_PE => self.has_encoding(EncodingKind::Laplacian),
             c::RW_PE => self.has_encoding(EncodingKind::RandomWalk),
@@ -112,6 +129,8 @@ pub struct Rejected {
 pub(crate) struct Resolver {
     /// The schema of the model, which the graphs must have.
     model: Option<Schema>,
+    /// Columns that the user chooses, if there is no model.
+    choice: ColumnChoice,
     /// Expected numbers of nodes and edges, limited by what the size of the file justifies.
     room: (usize, usize),
     store: GraphStore,
@@ -123,6 +142,8 @@ pub(crate) struct Resolver {
     /// Number of graphs checked so far.
     judged: usize,
     begun: bool,
+    /// Names of the targets that the file states.
+    stored_targets: Vec<String>,
 }
 
 /// Contents of a whole file.
@@ -130,25 +151,29 @@ pub(crate) struct Resolved {
     pub(crate) schema: Schema,
     /// Whether the schema was inferred from the columns.
     pub(crate) inferred: bool,
+    /// Sizes of vocabularies that the user declares.
+    pub(crate) choice: ColumnChoice,
     pub(crate) graphs: GraphStore,
     pub(crate) split: Option<Splits>,
 }
 
 impl Resolver {
-    /// Creates a resolver that checks columns against `expected`, or infers the schema.
-    pub(crate) fn new(expected: Option<&Expected<'_>>, room: (usize, usize)) -> Self {
-        let wanted = Wanted::new(expected);
+    /// Creates a resolver that checks columns against `expected`, or finds the columns of `choice`.
+    pub(crate) fn new(expected: Option<&Expected<'_>>, choice: &ColumnChoice, room: (usize, usize)) -> Self {
+        let wanted = Wanted::new(expected, choice);
         Self {
             model: expected.map(|expected| expected.schema.clone().into_owned()),
+            choice: choice.clone(),
             room,
             store: GraphStore::new(Layout::default()),
             edges: Edges::default(),
-            features: [Level::Node, Level::Edge].map(Features::new),
-            targets: Targets::new(wanted.targets),
+            features: [Level::Node, Level::Edge].map(|level| Features::new(level, choice)),
+            targets: Targets::new(wanted.targets, choice),
             splits: SplitRows::new(wanted.split),
             encodings: EncodingRows::new(wanted),
             judged: 0,
             begun: false,
+            stored_targets: Vec::new(),
         }
     }
 
@@ -161,7 +186,15 @@ impl Resolver {
         let whole = |problem| (Level::Graph, problem);
         if !self.begun {
             self.begun = true;
-            let schema = self.model.as_ref().or(stored);
+            let stored_target = stored.and_then(|schema| schema.target.as_ref());
+            let columns = stored_target.into_iter().flat_map(|target| &target.columns);
+            self.stored_targets = columns.map(|column| column.name.clone()).collect();
+            let schema = match (&self.model, stored) {
+                (Some(model), _) => Some(Cow::Borrowed(model)),
+                (None, Some(stored)) => Some(Cow::Owned(self.choice.apply(stored).map_err(whole)?)),
+                (None, None) => None,
+            };
+            let schema = schema.as_deref();
             let target = schema.and_then(|schema| schema.target.as_ref());
             self.targets
                 .begin(&raw.targets, target, stored.and_then(|schema| schema.target.as_ref()))
@@ -242,23 +275,36 @@ impl Resolver {
         Ok(graphs)
     }
 
-    /// Returns everything that was read.
+    /// Returns everything that was read. `carried` has the names of columns that no model reads.
     ///
     /// # Errors
     /// If a graph contradicts what all graphs together show. The error names the graph.
-    pub(crate) fn finish(mut self) -> Result<Result<Resolved, (usize, Reason)>, FileProblem> {
+    pub(crate) fn finish(mut self, carried: &[&str]) -> Result<Result<Resolved, (usize, Reason)>, FileProblem> {
         let mut graphs = self.take()?;
         let undecided = self.features.iter().filter_map(Features::undecided).min_by_key(|(graph, _)| *graph);
         if let Some(reason) = undecided {
             return Ok(Err(reason));
         }
-        let target = match self.targets.finish(&mut graphs) {
-            Ok(target) => target,
+        let (target, targets) = match self.targets.finish(&mut graphs)? {
+            Ok(targets) => targets,
             Err(reason) => return Ok(Err(reason)),
         };
         let [node, edge] = self.features;
         let inferred = node.is_inferred();
-        let schema = Schema { node: node.schema(), edge: edge.schema(), target };
-        Ok(Ok(Resolved { schema, inferred, graphs, split: self.splits.finish() }))
+        let (node, edge) = (node.finish(&mut graphs), edge.finish(&mut graphs));
+        let features = [&node, &edge].into_iter();
+        let features = features.flat_map(|level| level.names().chain(level.ignored.iter().map(String::as_str)));
+        let mut found: Vec<&str> = features.collect();
+        for name in targets.iter().map(String::as_str).chain(self.stored_targets.iter().map(String::as_str)).chain(carried.iter().copied()) {
+            if !found.contains(&name) {
+                found.push(name);
+            }
+        }
+        if let Some(column) = self.choice.names().find(|name| !found.contains(&name.as_str())) {
+            let found = found.into_iter().map(str::to_owned).collect();
+            return Err(FileProblem::MissingColumn { column: column.clone(), found, hint: "" });
+        }
+        let schema = Schema { node, edge, target };
+        Ok(Ok(Resolved { schema, inferred, choice: self.choice, graphs, split: self.splits.finish() }))
     }
 }

@@ -1,107 +1,125 @@
 //! Targets: numbers or classes of graphs, nodes or edges.
 //!
-//! A file may state the level of its targets. Otherwise the shapes of all graphs decide: for
+//! A schema may state the targets. Otherwise the shapes and values of all graphs decide: for
 //! example, one row per node in every graph makes node targets. Such targets are collected first
-//! and assigned to the graphs at the end.
+//! and assigned to the graphs at the end (`collected.rs`).
 
 use gt_graph::{GraphStore, Level, MISSING_CLASS, TargetColumn, TargetKind, TargetLayout, TargetRows, TargetSchema};
 
+use super::collected::Collected;
+use super::lookup::Lookup;
+use crate::choice::ColumnChoice;
 use crate::columns as c;
 use crate::error::FileProblem;
-use crate::raw::{CellKind, NamedColumn, RawColumn, RawTargets};
+use crate::raw::{RawColumn, RawTargets, Written};
 use crate::reason::{Number, Problem, Reason};
 
 /// Checks targets.
 pub(super) struct Targets {
     read: bool,
-    /// The targets that a schema or the table of their level states.
+    choice: ColumnChoice,
+    /// The targets that a schema states.
     declared: Option<TargetSchema>,
-    /// Position of each target among the targets of the file.
-    order: Vec<usize>,
-    /// Values of one graph; missing values are NaN.
-    values: Vec<f64>,
+    /// The names of each declared column, if the column has names.
+    lookups: Vec<Option<Lookup>>,
+    /// Position of each declared target among the targets of the file; `None` if the file does not
+    /// name its targets.
+    order: Option<Vec<usize>>,
+    /// Number of targets of the file, if the file names them.
+    width: Option<usize>,
     labels: Labelled,
     collected: Collected,
 }
 
 /// Values of several rows, of the kind of the targets.
 #[derive(Default)]
-struct Labelled {
+pub(super) struct Labelled {
     floats: Vec<f32>,
     classes: Vec<u32>,
 }
 
 impl Labelled {
-    fn rows(&self, kind: TargetKind) -> TargetRows<'_> {
+    pub(super) fn rows(&self, kind: TargetKind) -> TargetRows<'_> {
         match kind {
             TargetKind::Float => TargetRows::Float(&self.floats),
             TargetKind::Class => TargetRows::Class(&self.classes),
         }
     }
-}
 
-/// The shape of a graph's targets.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Shape {
-    rows: usize,
-    values: usize,
-}
+    /// Appends missing labels.
+    pub(super) fn push_missing(&mut self, kind: TargetKind, count: usize) {
+        match kind {
+            TargetKind::Float => self.floats.extend(std::iter::repeat_n(f32::NAN, count)),
+            TargetKind::Class => self.classes.extend(std::iter::repeat_n(MISSING_CLASS, count)),
+        }
+    }
 
-/// Targets of all graphs while their level is unknown.
-#[derive(Default)]
-struct Collected {
-    /// Shape of each graph's targets, or `None` if the graph has none, with its numbers of nodes
-    /// and edges.
-    shapes: Vec<Option<Shape>>,
-    values: Vec<f64>,
-    /// Whether the rows are lists.
-    nested: bool,
-    /// Whether any value was written as a real number.
-    real: bool,
+    /// Appends a value. `classes` is the number of classes; 0 means any class.
+    pub(super) fn push(&mut self, kind: TargetKind, value: f64, classes: usize) -> Result<(), Problem> {
+        match kind {
+            TargetKind::Float => self.floats.push(finite(value)?),
+            TargetKind::Class => self.classes.push(class(value, classes)?),
+        }
+        Ok(())
+    }
 }
 
 impl Targets {
-    pub(super) fn new(read: bool) -> Self {
+    pub(super) fn new(read: bool, choice: &ColumnChoice) -> Self {
         Self {
             read,
+            choice: choice.clone(),
             declared: None,
-            order: Vec::new(),
-            values: Vec::new(),
+            lookups: Vec::new(),
+            order: None,
+            width: None,
             labels: Labelled::default(),
             collected: Collected::default(),
         }
     }
 
-    /// Sets the expected targets. `stored` holds the target names that the file states.
+    /// Sets the expected targets. `stored` holds the targets that the file states.
     pub(super) fn begin(
         &mut self,
         raw: &RawTargets,
         expected: Option<&TargetSchema>,
         stored: Option<&TargetSchema>,
     ) -> Result<(), FileProblem> {
-        if !self.read {
-            return Ok(());
-        }
-        self.declared = match (raw, expected) {
-            (RawTargets::Named { level, columns }, None) => Some(infer_named(*level, columns)),
-            (_, expected) => expected.cloned(),
-        };
+        self.declared = expected.filter(|_| self.read).cloned();
         let Some(declared) = &self.declared else { return Ok(()) };
-        let found: Vec<&str> = match (raw, stored) {
-            (RawTargets::Named { columns, .. }, _) => columns.iter().map(|column| &*column.values.name).collect(),
-            (_, Some(stored)) => {
-                let (found, expected) = (stored.layout(), declared.layout());
-                if (found.level, found.columns) != (expected.level, expected.columns) {
-                    return Err(FileProblem::OtherTargets { found, expected });
-                }
-                stored.columns.iter().map(|column| &*column.name).collect()
+        let own_names = |columns: &[RawColumn]| columns.first().is_some_and(|column| column.name != c::Y);
+        let found: Option<Vec<&str>> = match (raw, stored) {
+            (RawTargets::Named { columns, .. }, _) => Some(columns.iter().map(|column| &*column.values.name).collect()),
+            (RawTargets::Native(columns), _) if own_names(columns) => {
+                Some(columns.iter().map(|column| &*column.name).collect())
             }
-            _ => Vec::new(),
+            (_, Some(stored)) => Some(stored.columns.iter().map(|column| &*column.name).collect()),
+            _ => None,
         };
         // Equal names match by name, otherwise targets match by position.
-        let place = |column: &TargetColumn| found.iter().position(|name| *name == column.name);
-        let by_name: Option<Vec<usize>> = declared.columns.iter().map(place).collect();
-        self.order = by_name.unwrap_or_else(|| (0..declared.columns.len()).collect());
+        if let Some(found) = &found {
+            let place = |column: &TargetColumn| found.iter().position(|name| *name == column.name);
+            let by_name: Option<Vec<usize>> = declared.columns.iter().map(place).collect();
+            if let Some(stored) = stored
+                && (stored.level != declared.level || by_name.is_none() && found.len() != declared.columns.len())
+            {
+                return Err(FileProblem::OtherTargets { found: stored.layout(), expected: declared.layout() });
+            }
+            self.order = Some(by_name.unwrap_or_else(|| (0..declared.columns.len()).collect()));
+            self.width = Some(found.len());
+        }
+        let own = |at: usize| {
+            let place = self.order.as_ref().map_or(at, |order| order[at]);
+            stored.filter(|stored| Some(stored.columns.len()) == self.width)?.columns.get(place)
+        };
+        let named = declared.columns.iter().enumerate().filter_map(|(at, column)| Some((column, own(at)?)));
+        if let Some((column, _)) =
+            named.clone().find(|(_, own)| declared.kind == TargetKind::Float && !own.names.is_empty())
+        {
+            return Err(FileProblem::TextTarget(column.name.clone()));
+        }
+        self.lookups =
+            declared.columns.iter().enumerate().map(|(at, column)| Lookup::of_target(column, own(at))).collect();
         Ok(())
     }
 
@@ -115,59 +133,52 @@ impl Targets {
         if !self.read {
             return Ok(());
         }
-        let shape = self.gather(raw, graph)?;
-        match &self.declared {
-            None => {
-                self.collected.shapes.push(shape);
-                self.collected.values.append(&mut self.values);
-                if let RawTargets::Native(column) = raw {
-                    self.collected.nested |= shape.is_some() && column.depth(graph) == 2;
-                    self.collected.real |= column.any_real();
-                }
-                Ok(())
-            }
-            Some(declared) => {
-                self.labels.floats.clear();
-                self.labels.classes.clear();
-                let rows = rows[declared.level as usize];
-                append(declared, &self.order, rows, shape.map(|_| &*self.values), &mut self.labels)
+        let Some(declared) = &self.declared else { return self.collected.push(raw, graph) };
+        self.labels.floats.clear();
+        self.labels.classes.clear();
+        let rows = rows[declared.level as usize];
+        let values = Values::gather(raw, graph)?;
+        let Some(values) = values else {
+            self.labels.push_missing(declared.kind, rows * declared.columns.len());
+            return Ok(());
+        };
+        let (found, columns) = (values.0.len(), declared.columns.len());
+        let count = |width: usize| {
+            let name = if columns == 1 { &declared.columns[0].name } else { c::Y };
+            let level = declared.level;
+            Reason::column(name, Problem::TargetCount { level, found, rows, columns: width })
+        };
+        // The width of the file is that of its names, or that of the model, or any that has the
+        // positions which default names state.
+        let (width, positions) = match (self.width, &self.order) {
+            (Some(width), _) => (width, None),
+            _ if found == rows * columns => (columns, None),
+            _ => match positions(&declared.columns).filter(|_| rows > 0 && found.is_multiple_of(rows)) {
+                Some(positions) if positions.iter().all(|&at| at < found / rows) => (found / rows, Some(positions)),
+                _ => return Err(count(columns)),
+            },
+        };
+        if found != rows * width {
+            return Err(count(width));
+        }
+        for row in 0..rows {
+            for (at, column) in declared.columns.iter().enumerate() {
+                let order = positions.as_ref().or(self.order.as_ref());
+                let place = row * width + order.map_or(at, |order| order[at]);
+                let (source, position) = values.0[place];
+                let wrong = |problem| Reason::cell(declared.level, row, &column.name, problem);
+                let value = match self.lookups.get_mut(at).and_then(Option::as_mut) {
+                    Some(lookup) => class_by_name(lookup, source, position),
+                    None => match source.number(position) {
+                        Err(Problem::Null) => Ok(f64::NAN),
+                        number => number,
+                    },
+                };
+                let value = value.map_err(wrong)?;
+                self.labels.push(declared.kind, value, column.classes).map_err(wrong)?;
             }
         }
-    }
-
-    /// Collects the values of a graph; missing values are NaN.
-    fn gather(&mut self, raw: &RawTargets, graph: usize) -> Result<Option<Shape>, Reason> {
-        self.values.clear();
-        let values = &mut self.values;
-        let number = |column: &RawColumn, level: Level, row: usize, at: usize| match column.number(at) {
-            Err(Problem::Null) => Ok(f64::NAN),
-            number => number.map_err(|problem| Reason::cell(level, row, &column.name, problem)),
-        };
-        let rows = match raw {
-            RawTargets::Nothing => return Ok(None),
-            RawTargets::Native(column) => {
-                if !column.is_present(graph) {
-                    return Ok(None);
-                }
-                let (rows, width) = (column.rows(graph), column.width(graph).unwrap_or(0));
-                // The level of the rows is not known yet.
-                let range = column.block(Level::Graph, graph, rows.len(), width)?;
-                for at in range {
-                    values.push(number(column, Level::Graph, 0, at)?);
-                }
-                rows.len()
-            }
-            RawTargets::Named { level, columns } => {
-                let rows = columns.first().map_or(0..0, |column| column.values.rows(graph));
-                for (row, at) in rows.clone().enumerate() {
-                    for column in columns {
-                        values.push(number(&column.values, *level, row, at)?);
-                    }
-                }
-                rows.len()
-            }
-        };
-        Ok(Some(Shape { rows, values: values.len() }))
+        Ok(())
     }
 
     /// The targets of the last call, if they are stored together with their graph.
@@ -175,73 +186,78 @@ impl Targets {
         self.declared.as_ref().map(|declared| self.labels.rows(declared.kind))
     }
 
-    /// Decides the level of the collected targets and assigns them to the graphs.
-    pub(super) fn finish(self, store: &mut GraphStore) -> Result<Option<TargetSchema>, (usize, Reason)> {
+    /// Decides the level and the kind of the collected targets and assigns them to the graphs. Also
+    /// returns the names of all target columns of the file.
+    pub(super) fn finish(
+        self,
+        store: &mut GraphStore,
+    ) -> Result<Result<(Option<TargetSchema>, Vec<String>), (usize, Reason)>, FileProblem> {
         if self.declared.is_some() || !self.read {
-            return Ok(self.declared);
+            let names = self.declared.iter().flat_map(|target| target.columns.iter().map(|column| column.name.clone()));
+            let names = names.collect();
+            return Ok(Ok((self.declared, names)));
         }
-        let Collected { shapes, values, .. } = &self.collected;
-        if shapes.iter().all(Option::is_none) {
-            return Ok(None);
-        }
-        let layout = self.collected.infer(store)?;
-        let schema = TargetSchema::unnamed(layout);
-        let order: Vec<usize> = (0..layout.columns).collect();
-        let mut labels = Labelled::default();
-        let mut at = 0;
-        for (graph, shape) in shapes.iter().enumerate() {
-            let rows = store.row_range(layout.level, graph).len();
-            let count = shape.map_or(0, |shape| shape.values);
-            append(&schema, &order, rows, shape.map(|_| &values[at..at + count]), &mut labels)
-                .map_err(|reason| (graph, reason))?;
-            at += count;
-        }
-        let rows = labels.rows(layout.kind);
-        store.set_target(layout, rows).map_err(|error| (0, Reason::Graph(error)))?;
-        Ok(Some(schema))
+        self.collected.finish(&self.choice, store)
     }
 }
 
-/// Infers the targets of a table. A real number in any column makes all targets numbers.
-fn infer_named(level: Level, columns: &[NamedColumn]) -> TargetSchema {
-    let real = columns.iter().any(|column| column.kind == CellKind::Real);
-    let kind = if real { TargetKind::Float } else { TargetKind::Class };
-    let column = |column: &NamedColumn| TargetColumn { name: column.values.name.clone(), classes: 0 };
-    TargetSchema { level, kind, columns: columns.iter().map(column).collect() }
+/// Number of a class by its name; NaN for a missing label.
+pub(super) fn class_by_name(lookup: &mut Lookup, column: &RawColumn, at: usize) -> Result<f64, Problem> {
+    match column.written(at) {
+        Err(Problem::Null) => return Ok(f64::NAN),
+        Ok(Written::Number(number)) if number.is_nan() || number == -1.0 => return Ok(f64::NAN),
+        _ => {}
+    }
+    match lookup.number(column, at) {
+        Err(Problem::NotACategory { value, .. }) => Err(Problem::NotAClass(value)),
+        number => number.map(f64::from),
+    }
 }
 
-/// Appends the labels of a graph. Without values, all labels are missing.
-fn append(
-    schema: &TargetSchema,
-    order: &[usize],
-    rows: usize,
-    values: Option<&[f64]>,
-    out: &mut Labelled,
-) -> Result<(), Reason> {
-    let columns = schema.columns.len();
-    let Some(values) = values else {
-        match schema.kind {
-            TargetKind::Float => out.floats.extend(std::iter::repeat_n(f32::NAN, rows * columns)),
-            TargetKind::Class => out.classes.extend(std::iter::repeat_n(MISSING_CLASS, rows * columns)),
+/// The values of a graph, row by row: columns and positions in them.
+pub(super) struct Values<'a>(pub(super) Vec<(&'a RawColumn, usize)>);
+
+impl<'a> Values<'a> {
+    /// Collects the values of a graph that has targets.
+    fn gather(raw: &'a RawTargets, graph: usize) -> Result<Option<Self>, Reason> {
+        let mut values = Vec::new();
+        match raw {
+            RawTargets::Nothing => return Ok(None),
+            RawTargets::Native(columns) => {
+                let present: Vec<&RawColumn> = columns.iter().filter(|column| column.is_present(graph)).collect();
+                let Some(first) = present.first() else { return Ok(None) };
+                let rows = first.rows(graph).len();
+                let mut blocks = Vec::new();
+                for column in columns {
+                    if !column.is_present(graph) {
+                        return Err(Reason::column(&column.name, Problem::Missing));
+                    }
+                    let width = column.width(graph).unwrap_or(0);
+                    // The level of the rows is not known yet.
+                    blocks.push((column, width, column.block(Level::Graph, graph, rows, width)?));
+                }
+                for row in 0..rows {
+                    for (column, width, range) in &blocks {
+                        values.extend((0..*width).map(|at| (*column, range.start + row * width + at)));
+                    }
+                }
+            }
+            RawTargets::Named { columns, .. } => {
+                let rows = columns.first().map_or(0..0, |column| column.values.rows(graph));
+                values.extend(rows.flat_map(|at| columns.iter().map(move |column| (&column.values, at))));
+            }
         }
-        return Ok(());
+        Ok(Some(Self(values)))
+    }
+}
+
+/// Positions that the default names of targets state: 0 for `y0`, 1 for `y1`, ….
+fn positions(columns: &[TargetColumn]) -> Option<Vec<usize>> {
+    let position = |column: &TargetColumn| {
+        let at: usize = column.name.strip_prefix(c::Y)?.parse().ok()?;
+        (format!("{}{at}", c::Y) == column.name).then_some(at)
     };
-    if values.len() != rows * columns {
-        let name = if columns == 1 { &schema.columns[0].name } else { c::Y };
-        let (level, found) = (schema.level, values.len());
-        return Err(Reason::column(name, Problem::TargetCount { level, found, rows, columns }));
-    }
-    for row in 0..rows {
-        for (column, &at) in schema.columns.iter().zip(order) {
-            let value = values[row * columns + at];
-            let label = match schema.kind {
-                TargetKind::Float => finite(value).map(|value| out.floats.push(value)),
-                TargetKind::Class => class(value, column.classes).map(|class| out.classes.push(class)),
-            };
-            label.map_err(|problem| Reason::cell(schema.level, row, &column.name, problem))?;
-        }
-    }
-    Ok(())
+    columns.iter().map(position).collect()
 }
 
 /// Converts to a finite number. NaN is a missing label; infinity is an error.
@@ -260,38 +276,5 @@ fn class(value: f64, classes: usize) -> Result<u32, Problem> {
         Err(Problem::BeyondVocabulary { value: value as usize, size: classes })
     } else {
         Ok(value as u32)
-    }
-}
-
-impl Collected {
-    fn infer(&self, store: &GraphStore) -> Result<TargetLayout, (usize, Reason)> {
-        let kind = if self.real { TargetKind::Float } else { TargetKind::Class };
-        let shapes = || self.shapes.iter().enumerate().filter_map(|(graph, shape)| shape.map(|s| (graph, s)));
-        let wrong = |graph, problem| (graph, Reason::column(c::Y, problem));
-        let (first, first_shape) = shapes().next().expect("some graph has targets");
-        let one_row_each = |level| shapes().all(|(graph, shape)| shape.rows == store.row_range(level, graph).len());
-        let level = if shapes().all(|(_, shape)| shape.rows == 1) {
-            Level::Graph
-        } else if one_row_each(Level::Node) {
-            Level::Node
-        } else if one_row_each(Level::Edge) {
-            Level::Edge
-        } else if !self.nested && shapes().all(|(_, shape)| shape.values == first_shape.values) {
-            Level::Graph
-        } else {
-            // The error names a graph that contradicts the first one.
-            let other = shapes().find(|(_, shape)| shape.rows != first_shape.rows);
-            let (graph, Shape { rows, .. }) = other.unwrap_or((first, first_shape));
-            let (nodes, edges) = (store.node_range(graph).len(), store.edge_range(graph).len());
-            return Err(wrong(graph, Problem::NoTargetLevel { rows, nodes, edges }));
-        };
-        let columns = match level {
-            Level::Graph => first_shape.values,
-            _ => shapes().find(|(_, shape)| shape.rows > 0).map_or(1, |(_, shape)| shape.values / shape.rows),
-        };
-        if columns == 0 {
-            return Err(wrong(first, Problem::NoTarget));
-        }
-        Ok(TargetLayout { level, kind, columns })
     }
 }

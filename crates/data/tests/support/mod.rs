@@ -62,9 +62,10 @@ pub struct Shape {
 pub fn make(shape: &Shape, seed: u64) -> Dataset {
     let mut draw = Draw(seed);
     let features = |(a, b, hot): (usize, usize, bool), what: &str| FeatureSchema {
-        categorical: (0..a).map(|i| Vocabulary { name: format!("{what}_kind{i}"), size: 7 + i }).collect(),
+        categorical: (0..a).map(|i| Vocabulary::new(format!("{what}_kind{i}"), 7 + i)).collect(),
         continuous: (0..b).map(|i| format!("{what}_x{i}")).collect(),
-        multi_hot: hot.then(|| Vocabulary { name: format!("{what}_words"), size: 50 }),
+        multi_hot: hot.then(|| Vocabulary::new(format!("{what}_words"), 50)),
+        ..Default::default()
     };
     let schema = Schema {
         node: features(shape.node, "node"),
@@ -73,7 +74,7 @@ pub fn make(shape: &Shape, seed: u64) -> Dataset {
             level,
             kind,
             columns: (0..columns)
-                .map(|i| TargetColumn { name: format!("t{i}"), classes: if kind == TargetKind::Class { 4 } else { 0 } })
+                .map(|i| TargetColumn::new(format!("t{i}"), if kind == TargetKind::Class { 4 } else { 0 }))
                 .collect(),
         }),
     };

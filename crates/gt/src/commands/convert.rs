@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail, ensure};
 use clap::Args;
-use gt_data::{TableMapping, TablePaths, read_tables};
+use gt_data::{FileRoles, TablePaths, read_tables};
 
 #[derive(Args)]
 #[command(after_help = "Formats follow from the names: .parquet and .jsonl hold one graph per row or line; \
@@ -75,7 +75,7 @@ impl Arguments {
         let Some(out) = self.files.pop() else { bail!("name the file to write") };
         super::output::check_dataset_path(&out)?;
         let columns = self.columns;
-        let mapping = TableMapping {
+        let mapping = FileRoles {
             graph: columns.graph_column,
             node: columns.node_column,
             src: columns.src,

@@ -5,7 +5,7 @@ use std::fmt;
 use arrow_buffer::NullBuffer;
 use serde::de::{self, DeserializeSeed, Deserializer, SeqAccess, Visitor};
 
-use crate::raw::{Bounds, Depth, Extent, RawColumn, Values};
+use crate::raw::{Bounds, Depth, Extent, RawColumn, Values, Words};
 
 /// The values of one key in consecutive records.
 #[derive(Debug)]
@@ -14,8 +14,9 @@ pub(super) struct JsonColumn {
     records: Vec<usize>,
     /// Start of each row among the numbers.
     rows: Vec<usize>,
-    /// All numbers; null is NaN.
+    /// All numbers; null and texts are NaN.
     numbers: Vec<f64>,
+    words: Words,
     /// Positions in a row at which at least one number was written as a real number.
     real: Vec<bool>,
     /// Number of nested lists around the numbers of each record.
@@ -34,6 +35,7 @@ impl Default for JsonColumn {
             records: vec![0],
             rows: vec![0],
             numbers: Vec::new(),
+            words: Words::default(),
             real: Vec::new(),
             depths: Vec::new(),
             present: Vec::new(),
@@ -50,6 +52,11 @@ impl JsonColumn {
         self.seen
     }
 
+    /// Whether any record has the key.
+    pub(super) fn any_present(&self) -> bool {
+        self.present.contains(&true)
+    }
+
     /// Ends a record. A key whose value is null counts as missing. `keep` is false for a broken
     /// record.
     pub(super) fn end_record(&mut self, keep: bool) {
@@ -57,6 +64,7 @@ impl JsonColumn {
         if !present {
             self.rows.truncate(self.records[self.records.len() - 1] + 1);
             self.numbers.truncate(self.rows[self.rows.len() - 1]);
+            self.words.truncate(self.numbers.len());
         }
         self.records.push(self.rows.len() - 1);
         self.depths.push(self.depth);
@@ -70,6 +78,7 @@ impl JsonColumn {
         self.records.extend(other.records[1..].iter().map(|end| end + rows));
         self.rows.extend(other.rows[1..].iter().map(|end| end + numbers));
         self.numbers.extend(other.numbers);
+        self.words.append(numbers, other.words);
         self.real.resize(self.real.len().max(other.real.len()), false);
         self.real.iter_mut().zip(other.real).for_each(|(own, real)| *own |= real);
         self.depths.extend(other.depths);
@@ -82,7 +91,7 @@ impl JsonColumn {
             extent: Extent::PerGraph,
             graphs: Bounds::Owned(self.records),
             rows: Bounds::Owned(self.rows),
-            values: Values::Written { numbers: self.numbers, real: self.real },
+            values: Values::Written { numbers: self.numbers, real: self.real, words: self.words },
             nulls: None,
             present: Some(NullBuffer::from(self.present)),
             depth: Depth::PerGraph(self.depths),
@@ -100,7 +109,7 @@ impl JsonColumn {
     }
 }
 
-/// Reads a number, a list of numbers (each is a row), or a list of rows.
+/// Reads a number or a text, a list of them (each is a row), or a list of rows.
 impl<'de> DeserializeSeed<'de> for &mut JsonColumn {
     type Value = ();
 
@@ -134,7 +143,7 @@ impl<'de> Visitor<'de> for Nested<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.depth < 2 { "a number, null, or a list of them" } else { "a number or null" })
+        f.write_str(if self.depth < 2 { "a number, a text, null, or a list of them" } else { "a number, a text or null" })
     }
 
     fn visit_u64<E: de::Error>(self, value: u64) -> Result<(), E> {
@@ -151,6 +160,12 @@ impl<'de> Visitor<'de> for Nested<'_> {
 
     fn visit_f64<E: de::Error>(self, value: f64) -> Result<(), E> {
         self.number(value, true)
+    }
+
+    fn visit_str<E: de::Error>(self, value: &str) -> Result<(), E> {
+        let position = if self.depth == 2 { self.position } else { 0 };
+        self.column.words.push(self.column.numbers.len(), position, value);
+        self.number(f64::NAN, false)
     }
 
     fn visit_unit<E: de::Error>(self) -> Result<(), E> {

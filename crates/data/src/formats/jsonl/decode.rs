@@ -18,7 +18,7 @@ use crate::extra::Extra;
 use crate::formats::ChunkLimits;
 use crate::raw::RawGraphs;
 use crate::reason::{Problem, Reason};
-use crate::resolve::{Expected, Wanted};
+use crate::resolve::Wanted;
 use crate::stored_schema::StoredSchema;
 
 /// Number of lines that one thread parses in sequence.
@@ -44,13 +44,13 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    pub(crate) fn open(path: &Path, expected: Option<&Expected<'_>>, limits: ChunkLimits) -> Result<Self> {
+    pub(crate) fn open(path: &Path, wanted: Wanted, limits: ChunkLimits) -> Result<Self> {
         let file = File::open(path).map_err(|e| DataError::io(path, e))?;
         Ok(Self {
             path: path.into(),
             lines: BufReader::with_capacity(1 << 18, file),
             limits,
-            keys: Keys(Wanted::new(expected)),
+            keys: Keys(wanted),
             line: 0,
             records: 0,
             readable: false,
@@ -68,9 +68,9 @@ impl Decoder {
     /// Returns the next graphs.
     pub(crate) fn next(&mut self) -> Result<Option<RawGraphs>> {
         let lines = self.read_lines()?;
-        let (text, keys) = (&self.text, self.keys);
+        let (text, keys) = (&self.text, &self.keys);
         let parse = |lines: &[(usize, Range<usize>)]| {
-            let mut records = Records::new(keys);
+            let mut records = Records::new(keys.clone());
             lines.iter().for_each(|(line, range)| records.push(*line, &text[range.clone()]));
             records
         };
@@ -89,7 +89,8 @@ impl Decoder {
             values.push(value);
         }
         self.records += records.len();
-        Ok(Some(records.into_raw()))
+        let stated = self.schema.as_ref().and_then(|schema| schema.target.as_ref());
+        Ok(Some(records.into_raw(stated.is_some())))
     }
 
     /// Reads the text of a chunk and returns its lines with their numbers.

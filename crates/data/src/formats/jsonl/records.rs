@@ -31,7 +31,7 @@ const NUMBERS: [&str; 12] = [
 ];
 
 /// Which keys are read.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Keys(pub(super) Wanted);
 
 impl Keys {
@@ -41,6 +41,9 @@ impl Keys {
         }
         if let Some(at) = NUMBERS.iter().position(|known| *known == key) {
             return Key::Numbers(at);
+        }
+        if let Some(at) = self.0.target_names().iter().position(|name| name == key) {
+            return Key::Target(at);
         }
         match key {
             c::SCHEMA => Key::Schema,
@@ -55,6 +58,8 @@ impl Keys {
 /// The role of a key.
 enum Key {
     Numbers(usize),
+    /// A target with a key of its own.
+    Target(usize),
     Split(usize),
     Schema,
     Extra(String),
@@ -67,6 +72,8 @@ pub(super) struct Records {
     count: usize,
     broken: BTreeMap<usize, Reason>,
     numbers: [JsonColumn; 12],
+    /// Targets with keys of their own.
+    targets: Vec<JsonColumn>,
     splits: [Vec<Option<Vec<String>>>; 3],
     /// Schemas, with the records that state them.
     pub(super) schemas: Vec<(usize, Value)>,
@@ -77,6 +84,7 @@ pub(super) struct Records {
 impl Records {
     pub(super) fn new(keys: Keys) -> Self {
         Self {
+            targets: keys.0.target_names().iter().map(|_| JsonColumn::default()).collect(),
             keys,
             count: 0,
             broken: BTreeMap::new(),
@@ -92,7 +100,8 @@ impl Records {
         let mut source = serde_json::Deserializer::from_slice(text);
         self.splits.iter_mut().for_each(|split| split.push(None));
         let parsed = (&mut *self).deserialize(&mut source).and_then(|()| source.end());
-        self.numbers.iter_mut().for_each(|column| column.end_record(parsed.is_ok()));
+        let columns = self.numbers.iter_mut().chain(&mut self.targets);
+        columns.for_each(|column| column.end_record(parsed.is_ok()));
         if let Err(error) = parsed {
             let (position, message) = (error.column(), message(&error, text));
             self.broken.insert(self.count, Reason::Line { line, position, message });
@@ -107,6 +116,7 @@ impl Records {
         self.count += other.count;
         self.broken.extend(other.broken.into_iter().map(|(record, reason)| (before + record, reason)));
         self.numbers.iter_mut().zip(other.numbers).for_each(|(own, other)| own.append(other));
+        self.targets.iter_mut().zip(other.targets).for_each(|(own, other)| own.append(other));
         self.splits.iter_mut().zip(other.splits).for_each(|(own, other)| own.extend(other));
         self.schemas.extend(other.schemas.into_iter().map(|(record, schema)| (before + record, schema)));
         let extras = other.extras.into_iter().map(|(name, record, value)| (name, before + record, value));
@@ -123,7 +133,11 @@ impl Records {
         (0..self.count).find(|record| !self.broken.contains_key(record))
     }
 
-    pub(super) fn into_raw(self) -> RawGraphs {
+    /// `in_y` is true if the file states that `y` holds its targets.
+    pub(super) fn into_raw(self, in_y: bool) -> RawGraphs {
+        let has_keys = self.targets.iter().any(JsonColumn::any_present);
+        let names = self.keys.0.target_names();
+        let targets = self.targets.into_iter().zip(names).map(|(column, name)| column.into_raw(name));
         let mut at = 0;
         let [nodes, edges, n, n_float, n_words, e, e_float, e_words, y, lap, walk, roles] =
             self.numbers.map(|column| {
@@ -139,7 +153,10 @@ impl Records {
             edge_index: edges,
             node: RawFeatures::Native(Box::new([n, n_float, n_words])),
             edge: RawFeatures::Native(Box::new([e, e_float, e_words])),
-            targets: RawTargets::Native(Box::new(y)),
+            targets: RawTargets::Native(match has_keys && !in_y {
+                true => targets.collect(),
+                false => vec![y],
+            }),
             splits: [texts(c::SPLIT, graph), texts(c::NODE_SPLIT, node), texts(c::EDGE_SPLIT, edge)],
             encodings: [lap, walk, roles],
             origin: None,
@@ -188,10 +205,13 @@ impl<'de> Visitor<'de> for &mut Records {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let record = self.count;
-        while let Some(key) = map.next_key_seed(KeySeed(self.keys))? {
+        while let Some(key) = map.next_key_seed(KeySeed(&self.keys))? {
             match key {
-                Key::Numbers(at) => {
-                    let (column, name) = (&mut self.numbers[at], NUMBERS[at]);
+                Key::Numbers(at) | Key::Target(at) => {
+                    let (column, name) = match key {
+                        Key::Target(at) => (&mut self.targets[at], self.keys.0.target_names()[at].as_str()),
+                        _ => (&mut self.numbers[at], NUMBERS[at]),
+                    };
                     if column.seen() {
                         return Err(de::Error::custom(format!("key \"{name}\" occurs twice")));
                     }
@@ -217,9 +237,9 @@ impl<'de> Visitor<'de> for &mut Records {
 }
 
 /// Reads a key.
-struct KeySeed(Keys);
+struct KeySeed<'a>(&'a Keys);
 
-impl<'de> DeserializeSeed<'de> for KeySeed {
+impl<'de> DeserializeSeed<'de> for KeySeed<'_> {
     type Value = Key;
 
     fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<Key, D::Error> {
@@ -227,7 +247,7 @@ impl<'de> DeserializeSeed<'de> for KeySeed {
     }
 }
 
-impl Visitor<'_> for KeySeed {
+impl Visitor<'_> for KeySeed<'_> {
     type Value = Key;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

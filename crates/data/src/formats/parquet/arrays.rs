@@ -39,7 +39,7 @@ pub(crate) fn numbers(array: &ArrayRef) -> Option<Values> {
     })
 }
 
-/// Numbers, lists of numbers, or lists of lists, per row; `None` if the column holds other values.
+/// Numbers or texts, lists of them, or lists of lists, per row; `None` if the column holds other values.
 pub(super) fn column(name: &str, array: &ArrayRef) -> Option<RawColumn> {
     let present = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
     let (mut leaf, mut depth) = (array, 0);
@@ -53,6 +53,8 @@ pub(super) fn column(name: &str, array: &ArrayRef) -> Option<RawColumn> {
     // Some writers store a column without any value as type Null.
     let values = if leaf.data_type() == &DataType::Null {
         Values::Integers(ScalarBuffer::from(vec![0; leaf.len()]))
+    } else if let Some(texts) = leaf.as_string_opt::<i32>() {
+        Values::Texts(texts.clone())
     } else {
         numbers(leaf)?
     };

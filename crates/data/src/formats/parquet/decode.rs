@@ -21,7 +21,7 @@ use crate::extra::Extra;
 use crate::formats::ChunkLimits;
 use crate::raw::{RawColumn, RawFeatures, RawGraphs, RawTargets, RawTexts, Values};
 use crate::reason::{Problem, Reason};
-use crate::resolve::{Expected, Wanted};
+use crate::resolve::Wanted;
 use crate::stored_schema::StoredSchema;
 
 /// Rows of the schema column to decode at a time. The first row usually holds the schema.
@@ -156,6 +156,8 @@ pub(crate) struct Decoder {
     names: Vec<String>,
     /// Text and content of the schema that the file states.
     schema: Option<(String, Schema)>,
+    /// Names of the targets, if they have columns of their own.
+    targets: Vec<String>,
     batches: Batches,
     /// Rows decoded so far.
     rows: usize,
@@ -165,19 +167,25 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    pub(crate) fn open(path: &Path, expected: Option<&Expected<'_>>, limits: ChunkLimits) -> Result<Self> {
+    pub(crate) fn open(path: &Path, wanted: Wanted, limits: ChunkLimits) -> Result<Self> {
         let opened = open(path)?;
         let names = opened.names();
         let schema = opened.stored_schema(path)?;
         let rows = opened.batch_rows(limits);
-        let wanted = Wanted::new(expected);
+        // Targets have columns of their own only if the file has all of them.
+        let own = |name: &String| names.contains(name);
+        let targets: Vec<String> = match wanted.target_names().iter().all(own) && wanted.targets {
+            true => wanted.target_names().to_vec(),
+            false => Vec::new(),
+        };
         let batches = opened.batches(path, rows, |name| wanted.has_column(name))?;
         // Memory is reserved for the claimed sizes, but not more than the file's own bytes justify.
         let most = opened.uncompressed_bytes() / 8;
         let room = (opened.values_of(c::NODE_FEAT).min(most), (opened.values_of(c::EDGE_INDEX) / 2).min(most));
-        let carried = |name: &&String| wanted.extras && !c::NATIVE.contains(&name.as_str()) && *name != c::SCHEMA;
+        let native = |name: &str| c::NATIVE.contains(&name) || name == c::SCHEMA;
+        let carried = |name: &&String| wanted.extras && !native(name) && !targets.contains(name);
         let extras = names.iter().filter(carried).map(|name| (name.clone(), Vec::new())).collect();
-        Ok(Self { path: path.into(), names, schema, batches, rows: 0, room, extras })
+        Ok(Self { path: path.into(), names, schema, targets, batches, rows: 0, room, extras })
     }
 
     /// The schema that the file states.
@@ -199,9 +207,9 @@ impl Decoder {
         for (name, parts) in &mut self.extras {
             parts.extend(batch.column_by_name(name).cloned());
         }
-        let column = |name: &'static str| -> Result<RawColumn> {
+        let column = |name: &str| -> Result<RawColumn> {
             let Some(array) = batch.column_by_name(name) else { return Ok(RawColumn::missing(name)) };
-            let expected = "numbers, or lists of them";
+            let expected = "numbers or texts, or lists of them";
             arrays::column(name, array).ok_or_else(|| wrong_type(&self.path, name, expected, array))
         };
         let texts = |name: &'static str| -> Result<RawTexts> {
@@ -218,7 +226,10 @@ impl Decoder {
             edge_index: column(c::EDGE_INDEX)?,
             node: RawFeatures::Native(Box::new([column(node)?, column(node_floats)?, column(node_words)?])),
             edge: RawFeatures::Native(Box::new([column(edge)?, column(edge_floats)?, column(edge_words)?])),
-            targets: RawTargets::Native(Box::new(column(c::Y)?)),
+            targets: RawTargets::Native(match self.targets.is_empty() {
+                true => vec![column(c::Y)?],
+                false => self.targets.iter().map(|name| column(name)).collect::<Result<_>>()?,
+            }),
             splits: [texts(c::SPLIT)?, texts(c::NODE_SPLIT)?, texts(c::EDGE_SPLIT)?],
             encodings: [column(c::LAP_PE)?, column(c::RW_PE)?, column(c::WL_PE)?],
             origin: None,

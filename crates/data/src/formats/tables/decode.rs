@@ -10,7 +10,7 @@ use arrow_buffer::NullBuffer;
 use gt_graph::{Level, Schema};
 
 use super::ids::Ids;
-use super::mapping::TableMapping;
+use super::file_roles::FileRoles;
 use super::roles::{RoleColumns, Roles};
 use super::table::Table;
 use super::{TablePaths, Tables, schema_path};
@@ -56,7 +56,7 @@ pub(crate) struct Decoder {
 impl Decoder {
     pub(crate) fn open(
         paths: &TablePaths,
-        mapping: &TableMapping,
+        mapping: &FileRoles,
         expected: Option<&Expected<'_>>,
         limits: ChunkLimits,
     ) -> Result<Self> {
@@ -70,10 +70,10 @@ impl Decoder {
             return Err(DataError::file(&table.path, FileProblem::NoColumns));
         }
         mapping.check(&tables)?;
-        let wanted = Wanted::new(expected);
+        let wanted = Wanted::new(expected, &mapping.columns);
         let encodings = [c::LAP_PE, c::RW_PE].into_iter().filter(|name| wanted.has_column(name));
         encodings.into_iter().try_for_each(|prefix| check_numbers(&tables.nodes, prefix))?;
-        let stored = find_schema(&schema_path(&paths.nodes))?.filter(|_| mapping.is_default());
+        let stored = find_schema(&schema_path(&paths.nodes))?.filter(|_| mapping.of_tables().is_none());
         let ids = Ids::new(&tables.nodes, &tables.edges, tables.graphs.as_ref(), mapping)?;
         let roles = Roles::new(&tables, &ids, mapping, expected, stored.as_ref().map(|stored| &stored.schema))?;
         let graphs = (0..ids.graphs).collect();
@@ -157,7 +157,7 @@ impl Decoder {
         let Some(table) = self.tables.of(level) else { return Vec::new() };
         let column = |&(at, kind): &(usize, CellKind)| {
             let (rows, bounds) = self.rows(level, graphs);
-            NamedColumn { values: table.columns[at].gather(rows, bounds), kind }
+            NamedColumn { values: table.columns[at].gather(rows, bounds, kind), kind }
         };
         columns.iter().map(column).collect()
     }
@@ -215,7 +215,7 @@ impl Decoder {
     fn roles_of_nodes(&self, graphs: &Range<usize>) -> RawColumn {
         let Some(at) = self.tables.nodes.position(c::WL_PE) else { return RawColumn::missing(c::WL_PE) };
         let (rows, bounds) = self.rows(Level::Node, graphs);
-        self.tables.nodes.columns[at].gather(rows, bounds)
+        self.tables.nodes.columns[at].gather(rows, bounds, CellKind::Integer)
     }
 
     /// Carried columns, which no model reads.
@@ -232,7 +232,7 @@ fn read_extra(table: &Table, at: usize, stored: Option<&StoredSchema>) -> Result
         Some("integer") => CellKind::Integer,
         Some("real") => CellKind::Real,
         Some(_) => CellKind::Text,
-        None if !column.is_plain() => CellKind::Text,
+        None if !column.is_plain() || column.has_text() => CellKind::Text,
         None => column.kind(),
     };
     let wrong = |row: usize, problem: Problem| DataError::row(&table.path, row + 1, &column.name, problem);

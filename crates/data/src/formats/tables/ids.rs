@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use gt_graph::Level;
 
-use super::mapping::TableMapping;
+use super::file_roles::FileRoles;
 use super::table::Table;
 use crate::error::{DataError, FileProblem, Result};
 use crate::reason::{Problem, Reason};
@@ -84,7 +84,7 @@ pub(super) struct Ids {
 }
 
 impl Ids {
-    pub(super) fn new(nodes: &Table, edges: &Table, graphs: Option<&Table>, mapping: &TableMapping) -> Result<Self> {
+    pub(super) fn new(nodes: &Table, edges: &Table, graphs: Option<&Table>, mapping: &FileRoles) -> Result<Self> {
         let graph_column = |table| mapping.find(mapping.graph.as_ref(), table, &["graph"]);
         let node_graph = graph_column(nodes);
         let edge_graph = graph_column(edges);

@@ -3,7 +3,7 @@
 //! Tables have one row per node and one row per edge. With several graphs each table has a `graph`
 //! column, and a third table holds the values of whole graphs. Tables that this project writes name
 //! their columns in a schema (`NAME_schema.json` next to `NAME_nodes.csv`). For tables of other
-//! programs, [`TableMapping`] states the roles of the columns. Default names are:
+//! programs, [`FileRoles`] states the roles of the columns. Default names are:
 //!
 //! | role | default names |
 //! |---|---|
@@ -18,7 +18,7 @@
 
 mod decode;
 mod ids;
-mod mapping;
+mod file_roles;
 mod pairs;
 mod quotes;
 mod roles;
@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use gt_graph::Level;
 
 pub(crate) use decode::Decoder;
-pub use mapping::TableMapping;
+pub use file_roles::FileRoles;
 pub use pairs::PairTable;
 pub(crate) use write::write;
 

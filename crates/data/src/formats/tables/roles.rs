@@ -4,8 +4,9 @@ use gt_graph::{Level, Schema, TargetSchema};
 
 use super::Tables;
 use super::ids::Ids;
-use super::mapping::TableMapping;
+use super::file_roles::FileRoles;
 use super::table::{Column, Table};
+use crate::choice::ColumnChoice;
 use crate::columns as c;
 use crate::error::{DataError, FileProblem, Result};
 use crate::raw::CellKind;
@@ -31,20 +32,24 @@ impl Roles {
     pub(super) fn new(
         tables: &Tables,
         ids: &Ids,
-        mapping: &TableMapping,
+        mapping: &FileRoles,
         expected: Option<&Expected<'_>>,
         stored: Option<&Schema>,
     ) -> Result<Self> {
-        let wanted = Wanted::new(expected);
-        let schema = expected.map(|expected| &*expected.schema).or(stored);
+        let choice = &mapping.columns;
+        let wanted = Wanted::new(expected, choice);
+        let chosen = stored.filter(|_| expected.is_none()).map(|stored| choice.apply(stored)).transpose();
+        let chosen = chosen.map_err(|problem| DataError::file(&tables.nodes.path, problem))?;
+        let schema = expected.map(|expected| &*expected.schema).or(chosen.as_ref());
         let split = tables.leveled().find_map(|(level, table)| {
             mapping.find(mapping.split.as_ref(), table, &[c::SPLIT]).map(|at| (level, at)).filter(|_| wanted.split)
         });
         let targets = match schema {
             _ if !wanted.targets => None,
-            Some(schema) => schema.target.as_ref().map(|target| find_targets(tables, target, stored)).transpose()?,
-            None if mapping.targets.is_empty() => usual_targets(tables, mapping),
-            None => Some(named_targets(tables, mapping)?),
+            Some(Schema { target: Some(target), .. }) => Some(find_targets(tables, target, stored)?),
+            _ if !choice.targets.is_empty() => Some(named_targets(tables, mapping)?),
+            Some(_) => None,
+            None => usual_targets(tables, mapping),
         };
         let roles = Self { targets, split, node: Vec::new(), edge: Vec::new(), extras: Vec::new() };
         let named = |level: Level, name: &str| {
@@ -59,8 +64,14 @@ impl Roles {
                 let taken = roles.taken(level, *at, name, mapping) || level == Level::Node && is_encoding(name);
                 !ids.contains(at) && (named(level, name) || schema.is_none() && !taken)
             };
-            let columns = (0..table.columns.len()).filter(feature);
-            columns.map(|at| (at, kind(&table.columns[at], mapping))).collect()
+            let has_names = |name: &str| {
+                schema.into_iter().chain(stored).any(|schema| {
+                    let features = if level == Level::Node { &schema.node } else { &schema.edge };
+                    features.categorical.iter().any(|column| column.name == name && !column.names.is_empty())
+                })
+            };
+            let columns = (0..table.columns.len()).filter(feature).map(|at| (at, &table.columns[at]));
+            columns.map(|(at, column)| (at, kind(column, mapping, has_names(&column.name)))).collect()
         };
         let node = features(Level::Node, &tables.nodes, &ids.node_columns);
         let edge = features(Level::Edge, &tables.edges, &ids.edge_columns);
@@ -74,18 +85,22 @@ impl Roles {
         Ok(Self { node, edge, extras, ..roles })
     }
 
-    /// Whether a column is a target, a split or ignored.
-    fn taken(&self, level: Level, at: usize, name: &String, mapping: &TableMapping) -> bool {
+    /// Whether a column is a target or a split, or a column that is ignored and would be carried.
+    fn taken(&self, level: Level, at: usize, name: &String, mapping: &FileRoles) -> bool {
         let target = self.targets.as_ref().filter(|targets| targets.level == level);
         let target = target.is_some_and(|targets| targets.columns.iter().any(|(column, _)| *column == at));
-        target || self.split == Some((level, at)) || mapping.ignore.contains(name)
+        let ignored = level == Level::Graph && mapping.columns.ignore.contains(name);
+        target || self.split == Some((level, at)) || ignored
     }
 }
 
-/// The kind of a column's cells: as the user states, otherwise inferred from the values.
-fn kind(column: &Column, mapping: &TableMapping) -> CellKind {
-    let TableMapping { categorical, continuous, multi_hot, .. } = mapping;
-    if categorical.contains(&column.name) {
+/// The kind of a column's cells: names if a schema has names, as the user states, otherwise
+/// inferred from the values.
+fn kind(column: &Column, mapping: &FileRoles, has_names: bool) -> CellKind {
+    let FileRoles { columns: ColumnChoice { categorical, continuous, .. }, multi_hot, .. } = mapping;
+    if has_names || categorical.contains(&column.name) && column.has_text() {
+        CellKind::Text
+    } else if categorical.contains(&column.name) {
         CellKind::Integer
     } else if continuous.contains(&column.name) {
         CellKind::Real
@@ -96,38 +111,54 @@ fn kind(column: &Column, mapping: &TableMapping) -> CellKind {
     }
 }
 
-fn columns(table: &Table, level: Level, names: &[String], mapping: &TableMapping) -> Option<RoleColumns> {
-    let columns: Option<Vec<usize>> = names.iter().map(|name| table.position(name)).collect();
-    let columns = columns?.into_iter().map(|at| (at, kind(&table.columns[at], mapping))).collect();
-    Some(RoleColumns { level, columns })
+fn columns(table: &Table, level: Level, names: &[(String, bool)], mapping: &FileRoles) -> Option<RoleColumns> {
+    let column = |(name, has_names): &(String, bool)| {
+        let at = table.position(name)?;
+        Some((at, kind(&table.columns[at], mapping, *has_names)))
+    };
+    let columns: Option<Vec<(usize, CellKind)>> = names.iter().map(column).collect();
+    Some(RoleColumns { level, columns: columns? })
 }
 
 /// Finds the targets of a schema in the table of their level. Missing names are replaced by the
 /// names that the file states.
 fn find_targets(tables: &Tables, target: &TargetSchema, stored: Option<&Schema>) -> Result<RoleColumns> {
-    let names = |target: &TargetSchema| target.columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>();
-    let find = |names: &[String]| {
+    let has_names = |name: &str| {
+        let stored = stored.and_then(|schema| schema.target.as_ref());
+        let mut columns = stored.into_iter().chain([target]).flat_map(|target| &target.columns);
+        columns.any(|column| column.name == name && !column.names.is_empty())
+    };
+    let names = |target: &TargetSchema| {
+        let columns = target.columns.iter().map(|column| (column.name.clone(), has_names(&column.name)));
+        columns.collect::<Vec<_>>()
+    };
+    let find = |names: &[(String, bool)]| {
         let mut leveled = tables.leveled().filter(|(level, _)| *level == target.level);
-        leveled.find_map(|(level, table)| columns(table, level, names, &TableMapping::default()))
+        leveled.find_map(|(level, table)| columns(table, level, names, &FileRoles::default()))
     };
     let stored = stored.and_then(|schema| schema.target.as_ref());
     let same = |stored: &&TargetSchema| stored.columns.len() == target.columns.len();
     let found = find(&names(target)).or_else(|| stored.filter(same).and_then(|stored| find(&names(stored))));
-    found.ok_or_else(|| DataError::file(&tables.nodes.path, FileProblem::ScatteredTargets(names(target))))
+    let scattered = || target.columns.iter().map(|column| column.name.clone()).collect();
+    found.ok_or_else(|| DataError::file(&tables.nodes.path, FileProblem::ScatteredTargets(scattered())))
 }
 
 /// The target columns that the user names; all must be in one table.
-fn named_targets(tables: &Tables, mapping: &TableMapping) -> Result<RoleColumns> {
-    let found = tables.leveled().find_map(|(level, table)| columns(table, level, &mapping.targets, mapping));
-    let scattered = || FileProblem::ScatteredTargets(mapping.targets.clone());
+fn named_targets(tables: &Tables, mapping: &FileRoles) -> Result<RoleColumns> {
+    let targets = &mapping.columns.targets;
+    let names: Vec<(String, bool)> = targets.iter().map(|name| (name.clone(), false)).collect();
+    let found = tables.leveled().find_map(|(level, table)| columns(table, level, &names, mapping));
+    let scattered = || FileProblem::ScatteredTargets(targets.clone());
     found.ok_or_else(|| DataError::file(&tables.nodes.path, scattered()))
 }
 
 /// The target column with the default name.
-fn usual_targets(tables: &Tables, mapping: &TableMapping) -> Option<RoleColumns> {
+fn usual_targets(tables: &Tables, mapping: &FileRoles) -> Option<RoleColumns> {
+    let ColumnChoice { features, ignore, .. } = &mapping.columns;
+    let free = |name: &&&str| !features.iter().chain(ignore).any(|taken| taken == **name);
     tables.leveled().find_map(|(level, table)| {
-        let at = ["y", "label"].iter().find_map(|name| table.position(name))?;
-        Some(RoleColumns { level, columns: vec![(at, kind(&table.columns[at], mapping))] })
+        let at = ["y", "label"].iter().filter(free).find_map(|name| table.position(name))?;
+        Some(RoleColumns { level, columns: vec![(at, kind(&table.columns[at], mapping, false))] })
     })
 }
 

@@ -19,7 +19,13 @@ pub(super) struct Column {
     pub(super) name: String,
     cells: Cells,
     kind: CellKind,
+    /// Whether some cell is neither a number nor a list of numbers.
+    text: bool,
 }
+
+/// Words for a missing value in a column of numbers. They are an error there, since an empty cell
+/// is a missing value.
+const MISSING_WORDS: [&str; 9] = ["na", "n/a", "nan", "null", "none", "missing", "?", "-", "#n/a"];
 
 #[derive(Debug)]
 enum Cells {
@@ -49,34 +55,49 @@ impl Column {
     }
 
     fn new(name: String, cells: Cells) -> Self {
-        let mut column = Self { name, cells, kind: CellKind::Text };
-        column.kind = column.find_kind();
+        let mut column = Self { name, cells, kind: CellKind::Text, text: false };
+        (column.kind, column.text) = column.find_kind();
         column
     }
 
-    /// The narrowest kind that holds all cells.
+    /// Whether some cell is neither a number nor a list of numbers.
+    pub(super) fn has_text(&self) -> bool {
+        self.text
+    }
+
+    /// The narrowest kind that holds all cells. One real number makes a column real, even if other
+    /// cells are texts: they are errors then.
     pub(super) fn kind(&self) -> CellKind {
         self.kind
     }
 
-    fn find_kind(&self) -> CellKind {
-        match &self.cells {
-            Cells::Integer(_) => CellKind::Integer,
-            Cells::Real(_) => CellKind::Real,
-            Cells::Text(_) => CellKind::Text,
-            Cells::List { .. } => CellKind::List,
-            Cells::Raw { ends, .. } => {
-                let all = |fits: fn(&str) -> bool| (0..ends.len()).filter_map(|row| self.raw(row)).all(fits);
-                if all(|cell| cell.parse::<i64>().is_ok()) {
-                    CellKind::Integer
-                } else if all(|cell| cell.parse::<f64>().is_ok()) {
-                    CellKind::Real
-                } else if all(|cell| cell.split(' ').all(|part| part.parse::<i64>().is_ok())) {
-                    CellKind::List
-                } else {
-                    CellKind::Text
-                }
-            }
+    /// The kind, and whether some cell is a text.
+    fn find_kind(&self) -> (CellKind, bool) {
+        let Cells::Raw { ends, .. } = &self.cells else {
+            return match &self.cells {
+                Cells::Integer(_) => (CellKind::Integer, false),
+                Cells::Real(_) => (CellKind::Real, false),
+                Cells::List { .. } => (CellKind::List, false),
+                Cells::Text(_) | Cells::Raw { .. } => (CellKind::Text, true),
+            };
+        };
+        let cells = || (0..ends.len()).filter_map(|row| self.raw(row));
+        let is_integer = |cell: &str| cell.parse::<i64>().is_ok();
+        let is_number = |cell: &str| cell.parse::<f64>().is_ok();
+        let is_fraction = |cell: &str| !is_integer(cell) && cell.parse::<f64>().is_ok_and(f64::is_finite);
+        let is_missing = |cell: &str| MISSING_WORDS.iter().any(|word| cell.eq_ignore_ascii_case(word));
+        if cells().all(is_integer) {
+            (CellKind::Integer, false)
+        } else if cells().all(is_number) {
+            (CellKind::Real, false)
+        } else if cells().all(|cell| cell.split(' ').all(is_integer)) {
+            (CellKind::List, false)
+        } else if cells().any(is_fraction) {
+            (CellKind::Real, true)
+        } else if cells().any(is_integer) && cells().all(|cell| is_integer(cell) || is_missing(cell)) {
+            (CellKind::Integer, true)
+        } else {
+            (CellKind::Text, true)
         }
     }
 
@@ -123,9 +144,10 @@ impl Column {
         Ok(value.filter(|v| !v.is_nan()))
     }
 
-    /// Gathers rows as they are written. `graphs` bounds the rows of each graph.
-    pub(super) fn gather(&self, rows: &[usize], graphs: Bounds) -> RawColumn {
-        let kind = self.kind();
+    /// Gathers rows as they are written, or as texts if `role` is text. `graphs` bounds the rows of
+    /// each graph.
+    pub(super) fn gather(&self, rows: &[usize], graphs: Bounds, role: CellKind) -> RawColumn {
+        let kind = if self.text || role == CellKind::Text { CellKind::Text } else { self.kind() };
         let mut ends = vec![0];
         let mut nulls = NullBufferBuilder::new(rows.len());
         let values = match kind {
@@ -205,7 +227,7 @@ impl Column {
 /// Values of several columns, row by row: numbers, or text if a cell is not a number.
 pub(super) fn interleave(columns: &[&Column], rows: &[usize]) -> (Values, Option<NullBuffer>) {
     let cells = || rows.iter().flat_map(|&row| columns.iter().map(move |column| (column, row)));
-    let numeric = |column: &&Column| matches!(column.kind(), CellKind::Integer | CellKind::Real);
+    let numeric = |column: &&Column| !column.has_text() && column.kind() != CellKind::List;
     if columns.iter().all(numeric) {
         let numbers: Vec<Option<f64>> = cells().map(|(column, row)| column.written(row)).collect();
         let nulls: NullBuffer = numbers.iter().map(Option::is_some).collect();

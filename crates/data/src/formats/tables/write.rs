@@ -90,8 +90,13 @@ impl Columns {
         let all = || dataset.graphs().iter();
         let (a, b) = (schema.categorical.len(), schema.continuous.len());
         for (at, vocabulary) in schema.categorical.iter().enumerate() {
-            let values = all().flat_map(|g| rows(&g).categorical.iter().skip(at).step_by(a)).map(|&v| i64::from(v));
-            self.push(&vocabulary.name, Int64Array::from_iter_values(values));
+            let values = all().flat_map(|g| rows(&g).categorical.iter().skip(at).step_by(a));
+            if vocabulary.names.is_empty() {
+                self.push(&vocabulary.name, Int64Array::from_iter_values(values.map(|&v| i64::from(v))));
+            } else {
+                let names = values.map(|&v| vocabulary.value_name(v as usize));
+                self.push(&vocabulary.name, StringArray::from_iter_values(names));
+            }
         }
         for (at, name) in schema.continuous.iter().enumerate() {
             let values = all().flat_map(|g| rows(&g).continuous.iter().skip(at).step_by(b)).copied();
@@ -118,6 +123,11 @@ impl Columns {
                 TargetRows::Float(values) => {
                     let values = values.iter().skip(at).step_by(columns).map(|&v| Some(v).filter(|v| !v.is_nan()));
                     self.push(&column.name, values.collect::<Float32Array>());
+                }
+                TargetRows::Class(values) if !column.names.is_empty() => {
+                    let values = values.iter().skip(at).step_by(columns);
+                    let names = values.map(|&v| (v != MISSING_CLASS).then(|| column.class_name(v as usize)));
+                    self.push(&column.name, names.collect::<StringArray>());
                 }
                 TargetRows::Class(values) => {
                     let values =

@@ -1,13 +1,14 @@
-//! Roles of the columns of tables.
+//! Columns of a file that the user gives roles.
 
 use super::Tables;
 use super::table::Table;
+use crate::choice::ColumnChoice;
 use crate::error::{DataError, FileProblem, Result};
 
-/// Roles of the columns of tables from other programs. Empty fields mean the default names (see the
-/// table in the module documentation).
+/// Columns that the user chooses, and roles of the columns of tables from other programs. Empty
+/// fields mean the default names (see the table in the module documentation).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TableMapping {
+pub struct FileRoles {
     /// Column with the graph of a row.
     pub graph: Option<String>,
     /// Column with the id of a node.
@@ -16,27 +17,32 @@ pub struct TableMapping {
     pub src: Option<String>,
     /// Column with the target of an edge.
     pub dst: Option<String>,
-    /// Target columns. All of them are in one table, whose level is the level of the targets.
-    pub targets: Vec<String>,
     /// Column that names the part of a split. Its table decides the level of the split.
     pub split: Option<String>,
-    /// Columns that are categorical, whatever their values look like.
-    pub categorical: Vec<String>,
-    /// Columns (including targets) that are real numbers even if all values are integers.
-    pub continuous: Vec<String>,
     /// Columns that hold lists of indices.
     pub multi_hot: Vec<String>,
-    /// Columns to leave out.
-    pub ignore: Vec<String>,
     /// Adds the reverse of every edge except self loops, for files that list each undirected edge
     /// once.
     pub undirected: bool,
+    /// Targets, features and ignored columns, in every format. Targets of tables are in one table,
+    /// whose level is the level of the targets.
+    pub columns: ColumnChoice,
 }
 
-impl TableMapping {
-    /// True when all roles have default values.
-    pub fn is_default(&self) -> bool {
-        *self == Self::default()
+impl FileRoles {
+    /// The first role that only tables have.
+    pub(crate) fn of_tables(&self) -> Option<&'static str> {
+        let named = |column: &Option<String>| column.is_some();
+        let roles = [
+            ("--graph-column", named(&self.graph)),
+            ("--node-column", named(&self.node)),
+            ("--src", named(&self.src)),
+            ("--dst", named(&self.dst)),
+            ("--split-column", named(&self.split)),
+            ("--multi-hot", !self.multi_hot.is_empty()),
+            ("--undirected", self.undirected),
+        ];
+        roles.into_iter().find_map(|(role, set)| set.then_some(role))
     }
 
     /// Checks that every named column exists in its table, or in one of the tables where the role
@@ -47,8 +53,8 @@ impl TableMapping {
         let roles =
             [(&self.node, nodes), (&self.src, edges), (&self.dst, edges), (&self.graph, &all), (&self.split, &all)];
         let named = roles.into_iter().flat_map(|(name, tables)| name.iter().map(move |name| (name, tables)));
-        let lists = [&self.targets, &self.categorical, &self.continuous, &self.multi_hot, &self.ignore];
-        for (name, tables) in named.chain(lists.into_iter().flatten().map(|name| (name, &all[..]))) {
+        let others = self.multi_hot.iter().chain(self.columns.names());
+        for (name, tables) in named.chain(others.map(|name| (name, &all[..]))) {
             if !tables.iter().any(|table| table.position(name).is_some()) {
                 let found = tables.iter().flat_map(|table| table.names()).map(str::to_owned).collect();
                 let problem = FileProblem::MissingColumn { column: name.clone(), found, hint: "" };
