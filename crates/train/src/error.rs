@@ -262,6 +262,16 @@ fn join(all: &[impl ToString]) -> String {
     all.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
+/// The task that has a metric, if the data has another one.
+fn other_task(name: &str, main: &str) -> &'static str {
+    let of_numbers = ["mae", "rmse", "r2", "spearman"].contains(&name);
+    match (of_numbers, main == "mae") {
+        (true, false) => "; to predict numbers, set data.task = \"regression\" (--task regression)",
+        (false, true) => "; to predict classes, set data.task = \"classification\" (--task classification)",
+        _ => "",
+    }
+}
+
 /// Why data cannot be used for a configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum DataProblem {
@@ -296,9 +306,10 @@ pub enum DataProblem {
     },
     /// `train.select` is a metric of another task.
     #[error(
-        "`train.select` is {name}, which its task does not have{}; choose auto, loss, {}",
+        "`train.select` is {name}, which its task does not have{}; choose auto, loss, {}{}",
         if *form == MetricForm::Paper { " with model.metrics = \"paper\"" } else { "" },
-        [&[*main], &known[..]].concat().join(", ")
+        [&[*main], &known[..]].concat().join(", "),
+        other_task(name, main)
     )]
     Select {
         /// The metric.

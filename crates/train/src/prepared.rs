@@ -111,7 +111,7 @@ impl Prepared {
     fn build(dataset: Dataset, config: &Config, mut schema: Schema, cache: Option<&EncodingCache>) -> Result<Self> {
         let loss = config.loss(&schema)?;
         let (mut graphs, splits, links) = match config.data.task {
-            TaskName::Targets => {
+            TaskName::Auto | TaskName::Regression | TaskName::Classification => {
                 let splits = match dataset.split() {
                     _ if config.data.folds.is_some() => draw_fold(&dataset, config)?,
                     Some(splits) => splits.clone(),

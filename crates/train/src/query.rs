@@ -10,7 +10,7 @@ use std::path::Path;
 use gt_data::{
     Chunk, ChunkLimits, DataError, FileProblem, GraphReader, Labels, Reason, RecordWriter, Records, Rejected,
 };
-use gt_graph::{GraphStore, Layout, Level};
+use gt_graph::{GraphStore, Layout, Level, TargetColumn};
 use gt_models::{EncodingError, Ensemble, Model, Predictions, add_encodings, sigmoid};
 use gt_nn::Loss;
 use gt_nn::backend::Device;
@@ -66,7 +66,8 @@ pub enum Query {
     /// |---|---|
     /// | real numbers | one per target, with its name |
     /// | one class | `NAME`, the most likely class; `NAME_p0`, `NAME_p1`, …, the probabilities |
-    /// | several yes/no labels | `NAME_p1`, the probability, for each |
+    /// | one class with names | `NAME`, the name of the class; `NAME_p_CLASS`, the probabilities |
+    /// | several yes/no labels | `NAME_p1`, or `NAME_p_CLASS`, the probability, for each |
     /// | links | `link_p1`, the probability that the ends of each edge are joined |
     ///
     /// For links all edges carry messages, the scored one too.
@@ -353,17 +354,24 @@ impl Answer {
         let names: Vec<String> = target.columns.iter().map(|column| free_name(&column.name)).collect();
         match model.loss()? {
             Loss::CrossEntropy { .. } => {
-                let name = &names[0];
-                records.integers(name, places.iter().map(|place| place.map(|row| self.values.class(row))));
+                let (name, column) = (&names[0], &target.columns[0]);
+                let classes = places.iter().map(|place| place.map(|row| self.values.class(row)));
+                if column.names.is_empty() {
+                    records.integers(name, classes);
+                } else {
+                    let classes: Vec<_> = classes.map(|class| Some(column.class_name(class?))).collect();
+                    records.texts(name, classes.iter().map(Option::as_deref));
+                }
                 for class in 0..self.values.width {
                     let probability =
                         |place: &Option<usize>| place.map_or(f32::NAN, |row| self.values.probability(row, class));
-                    records.reals(&format!("{name}_p{class}"), places.iter().map(probability));
+                    records.reals(&probability_name(name, column, class), places.iter().map(probability));
                 }
             }
             Loss::Bce => {
                 for (at, name) in names.iter().enumerate() {
-                    records.reals(&format!("{name}_p1"), self.numbers(places, move |row| sigmoid(row[at])));
+                    let name = probability_name(name, &target.columns[at], 1);
+                    records.reals(&name, self.numbers(places, move |row| sigmoid(row[at])));
                 }
             }
             Loss::L1 | Loss::Mse => {
@@ -374,6 +382,13 @@ impl Answer {
         }
         Ok(())
     }
+}
+
+/// The name of the column with the probability of a class: `y_p1`, or `y_p_toxic` for a class with a
+/// name.
+fn probability_name(target: &str, column: &TargetColumn, class: usize) -> String {
+    let separator = if class < column.names.len() { "_" } else { "" };
+    format!("{target}_p{separator}{}", column.class_name(class))
 }
 
 /// A target's name, unless a column of the index has it.

@@ -96,6 +96,9 @@ impl Targets {
             (_, Some(stored)) => Some(stored.columns.iter().map(|column| &*column.name).collect()),
             _ => None,
         };
+        // The file states other targets than those in columns of their own.
+        let has_own = matches!(raw, RawTargets::Native(columns) if own_names(columns));
+        let stored = stored.filter(|_| !has_own);
         // Equal names match by name, otherwise targets match by position.
         if let Some(found) = &found {
             let place = |column: &TargetColumn| found.iter().position(|name| *name == column.name);

@@ -6,6 +6,8 @@ use anyhow::{Result, anyhow};
 use gt_data::{Dataset, Labels, SbmSet, SbmSizes};
 use gt_models::{Config, Model};
 
+use super::data_args::roles_of;
+
 /// Sizes of the CLUSTER set for configurations that name no file.
 const EMBEDDED_SIZES: SbmSizes = SbmSizes { train: 1_000, val: 100, test: 100 };
 
@@ -19,7 +21,8 @@ pub struct ConfiguredData {
 impl ConfiguredData {
     /// Reads `data.file`, or draws a small CLUSTER set if the configuration names no file.
     pub fn load(config: &Config) -> Result<Self> {
-        Self::read(config, gt_data::read)
+        let roles = roles_of(config)?;
+        Self::read(config, |file| gt_data::read_with(file, &roles))
     }
 
     /// Reads `data.file` as the data of a trained model.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail, ensure};
 use clap::Args;
-use gt_data::{FileRoles, TablePaths, read_tables};
+use gt_data::{ColumnChoice, FileRoles, TablePaths, read_tables, read_with};
 
 #[derive(Args)]
 #[command(after_help = "Formats follow from the names: .parquet and .jsonl hold one graph per row or line; \
@@ -28,10 +28,32 @@ pub struct Arguments {
     columns: ColumnArguments,
 }
 
+/// Columns of the input.
+#[derive(Args)]
+#[command(next_help_heading = "Columns")]
+struct ColumnArguments {
+    /// Column to predict; may be repeated [default: y; in tables also label]
+    #[arg(long, value_name = "COLUMN")]
+    target: Vec<String>,
+    /// Column of categories, also for targets; may be repeated [default: columns of whole numbers or
+    /// names]
+    #[arg(long, value_name = "COLUMN")]
+    categorical: Vec<String>,
+    /// Column of real numbers, also for targets; may be repeated
+    /// [default: other columns of numbers]
+    #[arg(long, value_name = "COLUMN")]
+    continuous: Vec<String>,
+    /// Column to leave out; may be repeated
+    #[arg(long, value_name = "COLUMN")]
+    ignore: Vec<String>,
+    #[command(flatten)]
+    tables: TableArguments,
+}
+
 /// Roles of the columns of tables.
 #[derive(Args)]
 #[command(next_help_heading = "Columns of tables")]
-struct ColumnArguments {
+struct TableArguments {
     /// Column with the graph of a row [default: graph]
     #[arg(long, value_name = "COLUMN")]
     graph_column: Option<String>,
@@ -44,27 +66,12 @@ struct ColumnArguments {
     /// Column with the target node of an edge [default: dst, destination, to, target]
     #[arg(long, value_name = "COLUMN")]
     dst: Option<String>,
-    /// Column to predict, in the table of graphs, nodes or edges; may be repeated
-    /// [default: y, label]
-    #[arg(long, value_name = "COLUMN")]
-    target: Vec<String>,
     /// Column with the part of a split [default: split]
     #[arg(long, value_name = "COLUMN")]
     split_column: Option<String>,
-    /// Column of categories 0, 1, 2, …, also for targets; may be repeated
-    /// [default: other columns of integers]
-    #[arg(long, value_name = "COLUMN")]
-    categorical: Vec<String>,
-    /// Column of real numbers, also for targets; may be repeated
-    /// [default: other columns of numbers]
-    #[arg(long, value_name = "COLUMN")]
-    continuous: Vec<String>,
     /// Column of lists of indices (in CSV: 3 17 52) [default: another column of lists]
     #[arg(long, value_name = "COLUMN")]
     multi_hot: Vec<String>,
-    /// Column to leave out; may be repeated
-    #[arg(long, value_name = "COLUMN")]
-    ignore: Vec<String>,
     /// Add the reverse of every edge, for files that list each undirected edge once
     #[arg(long)]
     undirected: bool,
@@ -74,36 +81,31 @@ impl Arguments {
     pub fn run(mut self) -> Result<()> {
         let Some(out) = self.files.pop() else { bail!("name the file to write") };
         super::output::check_dataset_path(&out)?;
-        let columns = self.columns;
-        let mapping = FileRoles {
-            graph: columns.graph_column,
-            node: columns.node_column,
-            src: columns.src,
-            dst: columns.dst,
-            targets: columns.target,
-            split: columns.split_column,
-            categorical: columns.categorical,
-            continuous: columns.continuous,
-            multi_hot: columns.multi_hot,
-            ignore: columns.ignore,
-            undirected: columns.undirected,
+        let ColumnArguments { target: targets, categorical, continuous, ignore, tables } = self.columns;
+        let roles = FileRoles {
+            graph: tables.graph_column,
+            node: tables.node_column,
+            src: tables.src,
+            dst: tables.dst,
+            split: tables.split_column,
+            multi_hot: tables.multi_hot,
+            undirected: tables.undirected,
+            columns: ColumnChoice { targets, categorical, continuous, ignore, ..ColumnChoice::default() },
         };
         let tables = match (self.files.pop(), self.nodes, self.edges) {
             (None, Some(nodes), Some(edges)) => Some(TablePaths { nodes, edges, graphs: self.graphs }),
             (Some(_), Some(_), _) => bail!("give either IN OUT, or OUT with --nodes and --edges"),
             (Some(input), ..) if TablePaths::is_nodes_table(&input) => Some(TablePaths::beside(&input)?.that_exist()),
-            (Some(input), ..) if mapping.is_default() => {
+            (Some(input), ..) => {
                 check_spares_inputs(&out, &gt_data::files_of(&input))?;
-                let dataset = gt_data::read(&input)?;
-                return super::output::write_dataset(&dataset, &out);
+                return super::output::write_dataset(&read_with(&input, &roles)?, &out);
             }
-            (Some(input), ..) => bail!("{}: columns can be given roles in tables only", input.display()),
             (None, ..) => bail!("name a file to read and one to write"),
         };
         let tables = tables.expect("every other case has ended");
         let read = [Some(&tables.nodes), Some(&tables.edges), tables.graphs.as_ref()];
         check_spares_inputs(&out, &read.into_iter().flatten().cloned().collect::<Vec<_>>())?;
-        super::output::write_dataset(&read_tables(&tables, &mapping)?, &out)
+        super::output::write_dataset(&read_tables(&tables, &roles)?, &out)
     }
 }
 

@@ -9,6 +9,7 @@ mod config_args;
 mod config_keys;
 mod configured_data;
 mod convert;
+mod data_args;
 mod data_notes;
 mod embed;
 mod encode;

@@ -33,8 +33,8 @@ impl Config {
     pub fn target<'a>(&self, schema: &'a Schema) -> Result<Cow<'a, TargetSchema>, ConfigError> {
         match (self.data.task, &schema.target) {
             (TaskName::Links, _) => Ok(Cow::Owned(TargetSchema::link())),
-            (TaskName::Targets, Some(target)) => Ok(Cow::Borrowed(target)),
-            (TaskName::Targets, None) => Err(ProblemKind::NoTargets.of("data.task").into()),
+            (_, Some(target)) => Ok(Cow::Borrowed(target)),
+            (_, None) => Err(ProblemKind::NoTargets.of("data.task").into()),
         }
     }
 
@@ -97,6 +97,9 @@ impl Config {
         };
         if fits && !columns.is_empty() {
             return Ok(loss);
+        }
+        if *kind == TargetKind::Class && columns.len() > 1 && !labels {
+            return Err(ProblemKind::SeveralClasses(target.into_owned()).of("data.target").into());
         }
         let target = (!links).then(|| target.into_owned());
         Err(ProblemKind::Loss { loss: self.train.loss, target }.of("train.loss").into())

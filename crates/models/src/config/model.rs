@@ -288,9 +288,7 @@ impl ModelConfig {
         let divides = !self.kind.has_heads() || heads == 0 || width.is_multiple_of(heads);
         problems.unless(divides, "model.heads", ProblemKind::Heads { heads, width });
         self.check_kind(problems);
-        if matches!(self.encoding, Encoding::Laplacian | Encoding::RandomWalk) {
-            problems.unless_within(1.0..=1_024.0, "model.encoding_size", self.encoding_size as f64);
-        }
+        problems.unless_within(1.0..=1_024.0, "model.encoding_size", self.encoding_size as f64);
         for (key, share) in [("model.dropout", self.dropout), ("model.input_dropout", self.input_dropout)] {
             problems.unless_within(0.0..1.0, key, share);
         }

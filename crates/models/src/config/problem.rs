@@ -112,17 +112,29 @@ pub enum ProblemKind {
     /// The data has no targets.
     #[error("the data has no targets to learn; targets are read from `y`, and data.task = \"links\" needs none")]
     NoTargets,
+    /// Several targets have classes, and some of them more than two.
+    #[error(
+        "several targets can be predicted together if each has two classes, but there are {}; choose one of them, as --target does",
+        .0.columns.iter().map(|c| format!("`{}` with {} classes", c.name, c.classes)).collect::<Vec<_>>().join(", ")
+    )]
+    SeveralClasses(TargetSchema),
+    /// Link prediction has no target columns.
+    #[error("links are predicted (data.task = \"links\"), and they have no target column; leave the key out")]
+    TargetOfLinks,
+    /// A column in two roles.
+    #[error("`{column}` is also in `{other}`; name it once")]
+    TwoRoles {
+        /// The column.
+        column: String,
+        /// The other key.
+        other: &'static str,
+    },
     /// The loss does not fit the targets.
     #[error(
         "{} does not fit the data, which has {}{}",
         toml::Value::try_from(loss).ok().as_ref().and_then(|name| name.as_str()).unwrap_or_default(),
         target.as_ref().map_or("links to predict, which needs bce".into(), count_targets),
-        // A distance as the loss suggests that the targets are numbers.
-        if matches!(loss, LossName::L1 | LossName::Mse) && target.is_some() {
-            "; whole numbers are classes; write real-valued targets with a decimal point"
-        } else {
-            ""
-        }
+        loss_remedy(*loss, target.as_ref())
     )]
     Loss {
         /// The loss.
@@ -145,6 +157,24 @@ pub(super) fn name_limits((low, high): &(Bound<f64>, Bound<f64>)) -> String {
         Bound::Excluded(high) => format!("{low} and below {high}"),
         Bound::Included(high) => format!("{low} and at most {high}"),
         Bound::Unbounded => low,
+    }
+}
+
+/// What to do about a loss that does not fit.
+fn loss_remedy(loss: LossName, target: Option<&TargetSchema>) -> &'static str {
+    let Some(target) = target else { return "" };
+    let names = target.columns.iter().any(|column| !column.names.is_empty());
+    match (loss, target.kind) {
+        (LossName::L1 | LossName::Mse, TargetKind::Class) if names => "; names of classes cannot be numbers",
+        (LossName::L1 | LossName::Mse, TargetKind::Class) => {
+            "; to predict the numbers themselves, set data.task = \"regression\" (--task regression)"
+        }
+        (LossName::Auto | LossName::L1 | LossName::Mse, _) => "",
+        (_, TargetKind::Float) => {
+            "; to make classes of whole numbers, set data.task = \"classification\" (--task classification)"
+        }
+        (LossName::Bce, _) => "; bce is for targets of two classes, auto chooses cross-entropy",
+        _ => "; cross-entropy is for one target, auto chooses bce",
     }
 }
 
@@ -182,6 +212,7 @@ impl ConfigProblem {
                 "a boolean" => "true or false",
                 "an array of length 3" => "a list of 3 numbers",
                 "a sequence" => "a list of whole numbers",
+                "a map" => "a table of whole numbers",
                 other => other,
             };
             ProblemKind::WrongType { expected: expected.into(), found: found.into() }
@@ -216,6 +247,8 @@ impl ConfigProblem {
                 &["model.kind"]
             }
             ProblemKind::DirectedProduct => &["data.task", "links.directed"],
+            ProblemKind::TargetOfLinks => &["data.task"],
+            ProblemKind::TwoRoles { .. } => &["data.target", "data.features", "data.ignore"],
             _ => &[],
         };
         let covers = |key: &String, path: &str| {

@@ -10,7 +10,7 @@ use serde::Serialize;
 use toml::{Table, Value};
 
 use super::problem::name_limits;
-use super::{Config, Encoding, ProblemKind, keys};
+use super::{Config, ProblemKind, keys};
 
 /// The files that hold the structures.
 const SOURCES: [&str; 4] =
@@ -34,7 +34,7 @@ pub struct KeyReference {
     pub key: String,
     /// The default; none if a key that is left out follows other keys or the data.
     pub default: Option<Value>,
-    /// The type: `name`, `text`, `true or false`, `number`, `whole number`, or a list.
+    /// The type: `name`, `text`, `true or false`, `number`, `whole number`, a list or a table.
     #[serde(rename = "type")]
     pub kind: String,
     /// The names that the key accepts; empty for other types.
@@ -106,11 +106,8 @@ impl KeyReference {
 fn find_limits(section: &str, key: &str) -> Option<(Bound<f64>, Bound<f64>)> {
     let numbers = [Value::Float(f64::NAN), Value::Integer(0), Value::Integer(i64::MAX)];
     let probes = numbers.into_iter().chain([Value::Array(vec![Value::Integer(0)])]);
-    let problems = probes.filter_map(|probe| keys::read_alone(section, key, probe).ok()).flat_map(|mut config| {
-        // The size of an encoding has limits only if there is one.
-        config.model.encoding = Encoding::Laplacian;
-        config.problems()
-    });
+    let problems =
+        probes.filter_map(|probe| keys::read_alone(section, key, probe).ok()).flat_map(|config| config.problems());
     let path = Some(format!("{section}.{key}"));
     problems.filter(|problem| problem.key == path).find_map(|problem| match problem.kind {
         ProblemKind::OutOfRange { limits, .. } => Some(limits),
@@ -185,7 +182,7 @@ mod tests {
                 }
                 assert_eq!(key.kind == "name", !key.names.is_empty(), "{path}");
                 let kinds = ["name", "text", "true or false", "number", "whole number"];
-                assert!(kinds.contains(&&*key.kind) || key.kind.starts_with("list of "), "{path}: {}", key.kind);
+                assert!(kinds.contains(&&*key.kind) || key.kind.starts_with("list of ") || key.kind.starts_with("table of "), "{path}: {}", key.kind);
             }
         }
     }

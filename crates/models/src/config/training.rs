@@ -1,5 +1,6 @@
 //! `[data]`, `[optimizer]`, `[schedule]` and `[train]`.
 
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use serde::{Deserialize, Serialize};
@@ -10,9 +11,14 @@ use super::{ProblemKind, Problems};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskName {
-    /// The targets of the data.
+    /// The targets of the data; the file decides whether they are numbers or classes.
     #[default]
-    Targets,
+    #[serde(alias = "targets")]
+    Auto,
+    /// The targets of the data, as real numbers.
+    Regression,
+    /// The targets of the data, as classes.
+    Classification,
     /// Which nodes are joined; targets are ignored.
     Links,
 }
@@ -23,8 +29,21 @@ pub enum TaskName {
 pub struct DataConfig {
     /// The data set, a file. Empty: a small CLUSTER set that is generated.
     pub file: String,
-    /// What is predicted: `targets`, or `links` between nodes.
+    /// What is predicted: the targets as numbers (`regression`) or classes (`classification`), or
+    /// `links` between nodes. `auto`: the targets; the file decides whether they are classes.
     pub task: TaskName,
+    /// Columns to predict. Empty: `y`, in tables also `label`.
+    #[serde(with = "names")]
+    pub target: Vec<String>,
+    /// The only feature columns to read. Empty: all.
+    #[serde(with = "names")]
+    pub features: Vec<String>,
+    /// Columns to leave out.
+    #[serde(with = "names")]
+    pub ignore: Vec<String>,
+    /// Categories that fewer than so many rows of the training split have share one `other` entry,
+    /// which also stands for unknown categories of new graphs; 0: no category does.
+    pub rare: usize,
     /// Shares of training, validation and test where the file has no split: above 0, and together
     /// 1.
     pub split: [f64; 3],
@@ -43,24 +62,49 @@ pub struct DataConfig {
     /// Whether training scales real-valued targets to mean 0 and deviation 1; outputs are scaled
     /// back.
     pub standardize: bool,
+    /// Sizes of vocabularies, and numbers of classes, that are larger than the file needs: a table
+    /// `{column = size}`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub vocabulary: BTreeMap<String, usize>,
 }
 
 impl Default for DataConfig {
     fn default() -> Self {
         Self {
             file: String::new(),
-            task: TaskName::Targets,
+            task: TaskName::Auto,
+            target: Vec::new(),
+            features: Vec::new(),
+            ignore: Vec::new(),
+            rare: 0,
             split: [0.8, 0.1, 0.1],
             split_seed: 41,
             folds: None,
             fold: None,
             standardize: false,
+            vocabulary: BTreeMap::new(),
         }
     }
 }
 
 impl DataConfig {
+    /// With every optional key filled in.
+    pub(super) fn complete(self) -> Self {
+        Self { vocabulary: BTreeMap::from([("column".into(), 1)]), ..self }
+    }
+
     pub(super) fn check(&self, problems: &mut Problems) {
+        let predicts_links = self.task == TaskName::Links;
+        problems.unless(!predicts_links || self.target.is_empty(), "data.target", ProblemKind::TargetOfLinks);
+        for (key, names, other, others) in [
+            ("data.target", &self.target, "data.ignore", &self.ignore),
+            ("data.target", &self.target, "data.features", &self.features),
+            ("data.features", &self.features, "data.ignore", &self.ignore),
+        ] {
+            let twice = names.iter().find(|name| others.contains(name));
+            let column = twice.cloned().unwrap_or_default();
+            problems.unless(twice.is_none(), key, ProblemKind::TwoRoles { column, other });
+        }
         let sum: f64 = self.split.iter().sum();
         let fine = self.split.iter().all(|&share| share > 0.0) && (sum - 1.0).abs() < 1e-6;
         problems.unless(fine, "data.split", ProblemKind::Shares(self.split));
@@ -75,6 +119,38 @@ impl DataConfig {
 
     pub(super) fn complete(self) -> Self {
         Self { folds: Some(self.folds.unwrap_or(5)), fold: Some(self.fold.unwrap_or(1)), ..self }
+    }
+}
+
+/// A list of names, with its own words for a value of another type.
+mod names {
+    use serde::de::{Deserializer, SeqAccess, Visitor};
+    use serde::{Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(names: &[String], to: S) -> Result<S::Ok, S::Error> {
+        names.serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+        from.deserialize_seq(Names)
+    }
+
+    struct Names;
+
+    impl<'de> Visitor<'de> for Names {
+        type Value = Vec<String>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a list of names")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<String>, A::Error> {
+            let mut names = Vec::new();
+            while let Some(name) = list.next_element()? {
+                names.push(name);
+            }
+            Ok(names)
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Counts of predicted against true classes.
 
+use gt_graph::TargetColumn;
 use gt_models::config::MetricForm;
 use maud::{Markup, html};
 
@@ -13,9 +14,12 @@ pub(super) const MATRIX: usize = 12;
 const ROWS: usize = 60;
 
 /// One class per row. The paper's form has the recall of each class only.
-pub(super) fn of_classes(predicted: Predicted<'_>, form: MetricForm) -> Markup {
+pub(super) fn of_classes(predicted: Predicted<'_>, classes: &TargetColumn, form: MetricForm) -> Markup {
     let counts = class_counts(predicted);
-    if predicted.width <= MATRIX { matrix(&confusion(predicted), &counts, form) } else { list(&counts, form) }
+    match predicted.width <= MATRIX {
+        true => matrix(&confusion(predicted), &counts, classes, form),
+        false => list(&counts, classes, form),
+    }
 }
 
 fn percent(part: usize, all: usize) -> String {
@@ -40,12 +44,12 @@ fn shares(ClassCounts { labels, predicted, right }: ClassCounts, form: MetricFor
 }
 
 /// Rows are labels; a cell is the darker, the larger its share of the row.
-fn matrix(cells: &[Vec<usize>], counts: &[ClassCounts], form: MetricForm) -> Markup {
+fn matrix(cells: &[Vec<usize>], counts: &[ClassCounts], classes: &TargetColumn, form: MetricForm) -> Markup {
     let line = |class: usize, row: &[usize]| {
         let all = counts[class].labels;
         html! {
             tr {
-                th scope="row" { (class) }
+                th scope="row" { (classes.class_name(class)) }
                 @for (other, &cell) in row.iter().enumerate() {
                     @let share = cell as f64 / all.max(1) as f64;
                     @let hit = if other == class { "hit" } else { "miss" };
@@ -62,7 +66,7 @@ fn matrix(cells: &[Vec<usize>], counts: &[ClassCounts], form: MetricForm) -> Mar
             thead {
                 tr {
                     th scope="col" { "true" }
-                    @for class in 0..cells.len() { th scope="col" { (class) } }
+                    @for class in 0..cells.len() { th scope="col" { (classes.class_name(class)) } }
                     @if form == MetricForm::Exact { th scope="col" { "labels" } }
                     @for name in share_names(form) { th scope="col" { (name) } }
                 }
@@ -73,13 +77,13 @@ fn matrix(cells: &[Vec<usize>], counts: &[ClassCounts], form: MetricForm) -> Mar
 }
 
 /// The most frequent classes first.
-fn list(counts: &[ClassCounts], form: MetricForm) -> Markup {
+fn list(counts: &[ClassCounts], classes: &TargetColumn, form: MetricForm) -> Markup {
     let mut order: Vec<usize> = (0..counts.len()).collect();
     order.sort_by_key(|&class| (std::cmp::Reverse(counts[class].labels), class));
     let line = |class: usize| {
         let ClassCounts { labels, predicted, right } = counts[class];
         let all = [count(labels), count(predicted), count(right)];
-        row(class, all.into_iter().chain(shares(counts[class], form)))
+        row(&classes.class_name(class), all.into_iter().chain(shares(counts[class], form)))
     };
     html! {
         table {
@@ -127,11 +131,11 @@ mod tests {
     fn few_classes_are_a_matrix_and_many_a_list() {
         let outputs = [9., 0., 0., 9., 0., 0., 0., 0., 9., 0., 9., 0.];
         let predicted = Predicted { outputs: &outputs, width: 3, target: TargetRows::Class(&[0, 0, 0, 1]) };
-        let html = of_classes(predicted, MetricForm::Exact).into_string();
+        let html = of_classes(predicted, &TargetColumn::new("y", 3), MetricForm::Exact).into_string();
         // Class 0: 3 labels, 2 predictions, both right.
         assert!(html.contains("<td>3</td><td>100.0 %</td><td>66.7 %</td><td>80.0 %</td>"), "{html}");
         assert!(html.contains("<td>0</td><td>0.0 %</td><td>–</td><td>0.0 %</td>"), "{html}");
-        let html = of_classes(predicted, MetricForm::Paper).into_string();
+        let html = of_classes(predicted, &TargetColumn::new("y", 3), MetricForm::Paper).into_string();
         assert!(!html.contains("precision") && !html.contains("F1"), "{html}");
         assert!(html.contains("<td class=\"hit\" style=\"--share:0.667\">2</td>"), "{html}");
         assert!(html.contains("<td>66.7 %</td>") && html.contains("<td>–</td>"), "{html}");
@@ -142,7 +146,7 @@ mod tests {
             (MetricForm::Exact, "<td>50.0 %</td><td>100.0 %</td><td>66.7 %</td>"),
             (MetricForm::Paper, "<td>100.0 %</td>"),
         ] {
-            let html = of_classes(many, form).into_string();
+            let html = of_classes(many, &TargetColumn::new("y", 80), form).into_string();
             let expected = format!("<tr><th scope=\"row\">7</th><td>1</td><td>2</td><td>1</td>{shares}</tr>");
             assert!(html.contains(&expected) && html.contains("20 more classes"), "{html}");
         }

@@ -237,13 +237,8 @@ fn predictions(report: &Report<'_>) -> Markup {
         return html! { p { "No epoch was completed in this sitting." } };
     };
     let predicted = evaluate::predicted(report.data, outputs);
-    let columns: Vec<&str> = match report.data.links {
-        Some(_) => vec!["link"],
-        None => {
-            let targets = report.data.schema.target.iter().flat_map(|target| &target.columns);
-            targets.map(|column| column.name.as_str()).collect()
-        }
-    };
+    let target = report.data.target();
+    let columns: Vec<&str> = target.columns.iter().map(|column| column.name.as_str()).collect();
     let when = match (report.outcome.stop, report.data.form) {
         (Stop::Interrupted, _) => "after the last whole epoch",
         (_, MetricForm::Exact) => "by the best model",
@@ -272,8 +267,8 @@ fn predictions(report: &Report<'_>) -> Markup {
             @if exact { (ranking::of_labels(predicted, &columns[..columns.len().min(PLOTS)])) }
         },
         _ => html! {
-            (scrolling("Predictions", &confusion::of_classes(predicted, report.data.form)))
-            @if exact { (ranking::of_classes(predicted)) }
+            (scrolling("Predictions", &confusion::of_classes(predicted, &target.columns[0], report.data.form)))
+            @if exact { (ranking::of_classes(predicted, &target.columns[0])) }
         },
     };
     let labels = counted(confusion::labels(predicted), if report.data.links.is_some() { "pair" } else { "label" });

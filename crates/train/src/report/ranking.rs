@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use gt_graph::TargetColumn;
 use maud::{Markup, html};
 
 use super::axis::Axis;
@@ -29,11 +30,11 @@ enum Kind {
 }
 
 /// The curves of up to 12 classes. Of two classes, the second one is the positive one.
-pub(super) fn of_classes(predicted: Predicted<'_>) -> Markup {
+pub(super) fn of_classes(predicted: Predicted<'_>, classes: &TargetColumn) -> Markup {
     if !(2..=MATRIX).contains(&predicted.width) {
         return html! {};
     }
-    let ranked = |class: usize| (format!("class {class}"), against_others(predicted, class));
+    let ranked = |class: usize| (format!("class {}", classes.class_name(class)), against_others(predicted, class));
     let all: Vec<Ranked> = positive_classes(predicted.width).map(ranked).collect();
     html! {
         (figures(&all))
@@ -192,17 +193,17 @@ mod tests {
     #[test]
     fn classes_have_a_curve_each_and_two_share_one() {
         let three = Predicted { outputs: &[9., 0., 1., 0., 9., 1.], width: 3, target: TargetRows::Class(&[0, 1]) };
-        let html = of_classes(three).into_string();
+        let html = of_classes(three, &TargetColumn::default()).into_string();
         // No row has class 2.
         assert_eq!(html.matches("<path class=\"curve thin ").count(), 4, "{html}");
         assert!(html.contains("class 1 <b>1.0000</b>") && html.contains("class 2 <b>–</b>"), "{html}");
         assert!(html.contains("one class with all others"), "{html}");
         let two = Predicted { outputs: &[2., 0., 0., 2.], width: 2, target: TargetRows::Class(&[0, 1]) };
-        let html = of_classes(two).into_string();
+        let html = of_classes(two, &TargetColumn::default()).into_string();
         assert_eq!(html.matches("<path class=\"curve thin blue\"").count(), 2, "{html}");
         assert!(html.contains("class 1 <b>") && !html.contains("class 0") && !html.contains("all others"), "{html}");
         let many = Predicted { outputs: &[0.0; 13], width: 13, target: TargetRows::Class(&[0]) };
-        assert!(of_classes(many).into_string().is_empty());
+        assert!(of_classes(many, &TargetColumn::default()).into_string().is_empty());
         let html = of_labels(two, &["<a>"]).into_string();
         assert!(html.contains("&lt;a&gt;") && html.contains("1 label more without curves"), "{html}");
     }

@@ -90,7 +90,7 @@ impl Decoder {
         }
         self.records += records.len();
         let stated = self.schema.as_ref().and_then(|schema| schema.target.as_ref());
-        Ok(Some(records.into_raw(stated.is_some())))
+        Ok(Some(records.into_raw(stated)))
     }
 
     /// Reads the text of a chunk and returns its lines with their numbers.

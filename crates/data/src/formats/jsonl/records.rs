@@ -13,6 +13,7 @@ use crate::columns as c;
 use crate::raw::{Bounds, RawFeatures, RawGraphs, RawTargets, RawTexts};
 use crate::reason::Reason;
 use crate::resolve::Wanted;
+use gt_graph::TargetSchema;
 
 /// Keys that hold numbers.
 const NUMBERS: [&str; 12] = [
@@ -133,10 +134,12 @@ impl Records {
         (0..self.count).find(|record| !self.broken.contains_key(record))
     }
 
-    /// `in_y` is true if the file states that `y` holds its targets.
-    pub(super) fn into_raw(self, in_y: bool) -> RawGraphs {
+    /// `stated` holds the targets that the file states; `y` has their values.
+    pub(super) fn into_raw(self, stated: Option<&TargetSchema>) -> RawGraphs {
         let has_keys = self.targets.iter().any(JsonColumn::any_present);
         let names = self.keys.0.target_names();
+        let is_stated = |name: &String| stated.is_some_and(|target| target.columns.iter().any(|own| own.name == *name));
+        let in_y = names.iter().all(is_stated);
         let targets = self.targets.into_iter().zip(names).map(|(column, name)| column.into_raw(name));
         let mut at = 0;
         let [nodes, edges, n, n_float, n_words, e, e_float, e_words, y, lap, walk, roles] =

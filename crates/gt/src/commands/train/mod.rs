@@ -17,6 +17,7 @@ use self::planned::{Plan, PlannedRun, Several};
 use self::result::{Done, write_report};
 use super::config_args::ConfigArgs;
 use super::configured_data::ConfiguredData;
+use super::data_args::DataArgs;
 use super::data_notes::print_training_notes;
 use crate::cache::encoding_cache;
 use crate::console;
@@ -28,9 +29,10 @@ use crate::progress::Progress;
 /// model is trained on it, in about a minute.
 #[derive(Args)]
 #[command(
-    after_help = "The data decides what is predicted: its targets, of graphs, nodes or edges. --set data.task=links predicts instead which nodes are joined.\n\n\
+    after_help = "The data decides what is predicted: its targets, of graphs, nodes or edges. --target names other columns, and --task links predicts instead which nodes are joined.\n\n\
 Examples:\n  gt train --preset zinc   (after gt data fetch zinc)\n  gt train --data mine.jsonl --set model.layers=4 --out runs/mine\n  gt train --data mine.jsonl --folds 5 --out runs/mine-folds\n  \
-gt train --data cora.parquet --set data.task=links --set model.layers=2 --set optimizer.lr=5e-3"
+gt train --data people_nodes.csv --target age --task regression --ignore name\n  \
+gt train --data cora.parquet --task links --set model.layers=2 --set optimizer.lr=5e-3"
 )]
 pub struct Arguments {
     #[command(flatten)]
@@ -38,6 +40,8 @@ pub struct Arguments {
     /// Data set (Parquet, JSON lines, NAME_nodes.csv); overrules data.file
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
+    #[command(flatten)]
+    columns: DataArgs,
     /// Seed of everything random; overrules train.seed
     #[arg(long, value_parser = crate::commands::seeds::parse_seed())]
     seed: Option<u64>,
@@ -61,7 +65,7 @@ pub struct Arguments {
     out: Option<PathBuf>,
     /// Resume the run in --out with the run's config.toml and data, or all runs of --seeds or
     /// --folds there; --data names a new location of the data
-    #[arg(long, requires = "out", conflicts_with_all = ["config", "preset", "set", "seed"])]
+    #[arg(long, requires = "out", conflicts_with_all = ["config", "preset", "set", "seed", "task", "target", "features", "ignore"])]
     resume: bool,
     /// Where to compute: auto (a CUDA GPU if one is usable), cpu, cuda or cuda:N
     #[arg(long, default_value = "auto")]

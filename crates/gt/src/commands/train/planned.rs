@@ -133,7 +133,8 @@ impl Arguments {
             (None, Some(_)) => ConfigSource::Text(""),
             (None, None) => ConfigSource::Text(EMBEDDED),
         };
-        let mut config = source.load(self.config.settings())?;
+        let settings = [self.config.settings(), &self.columns.settings()].concat();
+        let mut config = source.load(&settings)?;
         let name = match (&source, &self.data) {
             (ConfigSource::File(file), _) => file.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
             (ConfigSource::Preset(preset), _) => preset.name(),
