@@ -95,6 +95,7 @@ pub struct Dataset {
     graphs: GraphStore,
     split: Option<Splits>,
     extras: Vec<Extra>,
+    classes_from_numbers: bool,
 }
 
 impl Dataset {
@@ -117,20 +118,20 @@ impl Dataset {
             return Err(RequestProblem::OtherTargets.into());
         }
         schema.cover(&graphs).map_err(RequestProblem::Schema)?;
-        Ok(Self { schema, graphs, split: None, extras: Vec::new() })
+        Ok(Self { schema, graphs, split: None, extras: Vec::new(), classes_from_numbers: false })
     }
 
     /// Builds the data set that a reader found. A data set known by its content gets its published
     /// vocabularies if the file states no schema.
     pub(crate) fn from_file(path: &Path, resolved: Resolved, extras: Vec<Extra>) -> Result<Self> {
-        let Resolved { mut schema, inferred, choice, mut graphs, split } = resolved;
+        let Resolved { mut schema, inferred, classes_from_numbers, choice, mut graphs, split } = resolved;
         graphs.shrink_to_fit();
         if inferred {
             known::complete(&mut schema, &graphs);
         }
         schema.cover(&graphs).map_err(|error| DataError::file(path, error.into()))?;
         choice.enlarge(&mut schema).map_err(|problem| DataError::file(path, problem))?;
-        Ok(Self { schema, graphs, split, extras })
+        Ok(Self { schema, graphs, split, extras, classes_from_numbers })
     }
 
     /// Names and sizes of the columns.
@@ -151,6 +152,12 @@ impl Dataset {
     /// The part of each graph, node or edge, if the file states a split.
     pub fn split(&self) -> Option<&Splits> {
         self.split.as_ref()
+    }
+
+    /// Whether the file has its classes as real numbers, 0.0, 1.0, …, and does not state that they
+    /// are classes.
+    pub fn has_classes_from_numbers(&self) -> bool {
+        self.classes_from_numbers
     }
 
     /// Carried columns, which no model reads.

@@ -15,8 +15,9 @@ use crate::reason::{Number, Problem, Reason};
 pub(crate) struct RawGraphs {
     /// Number of graphs.
     pub(crate) count: usize,
-    /// Names of the columns of the file, for messages.
-    pub(crate) names: Vec<String>,
+    /// Names of the columns that hold features of nodes, and of edges, next to all others of the
+    /// file or the table, for messages.
+    pub(crate) names: [Arc<[String]>; 2],
     /// Graphs that could not be decoded.
     pub(crate) broken: BTreeMap<usize, Reason>,
     pub(crate) num_nodes: RawColumn,

@@ -4,6 +4,7 @@
 //! that cannot be used. A reader of chunks continues, and reports the reason.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use gt_graph::{GraphStore, Level};
 
@@ -82,7 +83,12 @@ pub fn read_with(path: &Path, roles: &FileRoles) -> Result<Dataset> {
 /// ```
 pub fn read_expecting(path: &Path, expected: &Expected<'_>) -> Result<Dataset> {
     let roles = FileRoles::default();
-    read_whole(path, Decoder::open(path, &roles, Some(expected), ChunkLimits::default())?, Some(expected), &roles.columns)
+    read_whole(
+        path,
+        Decoder::open(path, &roles, Some(expected), ChunkLimits::default())?,
+        Some(expected),
+        &roles.columns,
+    )
 }
 
 /// Reads a table of nodes, a table of edges, and optionally a table of graphs.
@@ -208,6 +214,8 @@ pub struct GraphReader {
     decoder: Option<Decoder>,
     resolver: Resolver,
     first: usize,
+    /// Rows of the graphs in tables, known after the first chunk.
+    origin: Option<Arc<TableRows>>,
 }
 
 /// Consecutive graphs of a file.
@@ -260,7 +268,12 @@ impl GraphReader {
         let decoder = Some(Decoder::open(path, &roles, Some(expected), limits)?);
         // A chunk does not need memory for the whole file.
         let resolver = Resolver::new(Some(expected), &roles.columns, (0, 0));
-        Ok(Self { path: path.into(), decoder, resolver, first: 0 })
+        Ok(Self { path: path.into(), decoder, resolver, first: 0, origin: None })
+    }
+
+    /// The error of a graph that cannot be used. In tables it names the row.
+    pub fn error(&self, graph: usize, reason: Reason) -> DataError {
+        locate(&self.path, self.origin.as_deref(), graph, reason)
     }
 
     fn read(&mut self, decoder: &mut Decoder) -> Result<Option<Chunk>> {
@@ -269,6 +282,7 @@ impl GraphReader {
             return if empty { Err(DataError::file(&self.path, FileProblem::NoGraph)) } else { Ok(None) };
         };
         begin(&mut self.resolver, &raw, decoder, &self.path)?;
+        self.origin.clone_from(&raw.origin);
         let results = (0..raw.count).map(|graph| self.resolver.push(&raw, graph)).collect();
         let graphs = self.resolver.take().map_err(|problem| DataError::file(&self.path, problem))?;
         let first = self.first;

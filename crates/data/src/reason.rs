@@ -150,9 +150,7 @@ pub enum Problem {
         counted: bool,
     },
     /// A number that is not a class.
-    #[error(
-        "{0} is not a class (0, 1, 2, … or -1 for a missing label); to predict numbers, use --task regression"
-    )]
+    #[error("{0} is not a class (0, 1, 2, … or -1 for a missing label); to predict numbers, use --task regression")]
     NotAClass(Number),
     /// A number that is not a Weisfeiler–Lehman role.
     #[error("{0} is not a role (0, 1, 2, …)")]

@@ -258,7 +258,14 @@ mod tests {
         let drawn = SbmSet::Cluster.generate(1, SbmSizes { train: 4, val: 2, test: 2 }).unwrap();
         let days = Extra::new("day", Arc::new(Date32Array::from(vec![1, 1, 2, 2, 3, 3, 4, 4])));
         let (schema, graphs) = (drawn.schema().clone(), drawn.graphs().clone());
-        let resolved = Resolved { schema, inferred: false, choice: Default::default(), graphs, split: None };
+        let resolved = Resolved {
+            schema,
+            inferred: false,
+            classes_from_numbers: false,
+            choice: Default::default(),
+            graphs,
+            split: None,
+        };
         let set = Dataset::from_file(Path::new("days"), resolved, vec![days]).unwrap();
         let Err(DataError::Request(problem)) = groups(&set, Level::Graph, "day") else { panic!("it was grouped") };
         assert_eq!(problem, RequestProblem::GroupType { column: "day".into(), kind: "Date32".into() });

@@ -208,20 +208,8 @@ fn tables_name_row_and_column() {
             "y",
             Problem::NotAClass(Number(1_700_000_000_000.0)),
         ),
-        (
-            "node,kind,x\n0,1,0.5\n1,2,heavy\n",
-            "src,dst\n",
-            "nodes",
-            "x",
-            Problem::TextAmongNumbers("heavy".into()),
-        ),
-        (
-            "node,kind,x\n0,1,0.5\n1,NA,1.5\n",
-            "src,dst\n",
-            "nodes",
-            "kind",
-            Problem::TextAmongNumbers("NA".into()),
-        ),
+        ("node,kind,x\n0,1,0.5\n1,2,heavy\n", "src,dst\n", "nodes", "x", Problem::TextAmongNumbers("heavy".into())),
+        ("node,kind,x\n0,1,0.5\n1,NA,1.5\n", "src,dst\n", "nodes", "kind", Problem::TextAmongNumbers("NA".into())),
         ("node,kind,x\n0,1,0.5\n1,2,1e50\n", "src,dst\n", "nodes", "x", Problem::NotFinite(Number(1e50))),
     ];
     for (nodes, edges, table, column, problem) in cases {

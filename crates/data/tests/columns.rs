@@ -11,8 +11,8 @@ use arrow_array::builder::{ListBuilder, PrimitiveBuilder};
 use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int64Type};
 use arrow_array::{ArrayRef, Int64Array};
 use graph_transformer_data::{
-    Chunk, DataError, Expected, ExpectedEncoding, FileProblem, GraphReader, Labels, Number, Problem, Reason,
-    FileRoles, TablePaths, read, read_expecting, read_tables, write,
+    Chunk, DataError, Expected, ExpectedEncoding, FileProblem, FileRoles, GraphReader, Labels, Number, Problem, Reason,
+    TablePaths, read, read_expecting, read_tables, write,
 };
 use gt_graph::encoding::EncodingKind;
 use gt_graph::{FeatureSchema, GraphError, GraphStore, Level, Schema, Vocabulary};

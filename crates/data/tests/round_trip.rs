@@ -4,7 +4,9 @@ mod support;
 
 use std::path::Path;
 
-use graph_transformer_data::{DataError, ColumnChoice, Dataset, Problem, Reason, FileRoles, TablePaths, read, read_tables, write};
+use graph_transformer_data::{
+    ColumnChoice, DataError, Dataset, FileRoles, Problem, Reason, TablePaths, read, read_tables, write,
+};
 use gt_graph::{Level, TargetKind};
 use gt_testing::shared;
 use parquet::arrow::ArrowWriter;

@@ -14,6 +14,7 @@ mod interrupt;
 mod panics;
 mod progress;
 mod threads;
+mod understood;
 
 use std::process::ExitCode;
 

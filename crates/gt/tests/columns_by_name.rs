@@ -7,8 +7,7 @@ use std::fmt::Write;
 
 use support::Place;
 
-const SMALL: &str =
-    "--set model.layers=1 --set model.width=8 --set model.heads=2 --set train.epochs=1 --set train.batch=4 --device cpu";
+const SMALL: &str = "--set model.layers=1 --set model.width=8 --set model.heads=2 --set train.epochs=1 --set train.batch=4 --device cpu";
 
 /// The formats of a file, by the path to give to a command.
 const FORMATS: [&str; 4] = ["g.jsonl", "g.parquet", "g_nodes.csv", "p_nodes.parquet"];
@@ -153,13 +152,18 @@ fn columns_are_chosen_in_every_format_and_the_model_remembers_them() {
             place.done(&format!("eval run --data {converted}"));
             place.done(&format!("predict run --data {converted} --out c.csv"));
             assert_eq!(text, std::fs::read_to_string(place.path("c.csv")).unwrap(), "{converted}");
-            place.done(&format!("train --data {converted} --out {converted}.run --target gap --ignore {ignored} {SMALL}"));
+            place.done(&format!(
+                "train --data {converted} --out {converted}.run --target gap --ignore {ignored} {SMALL}"
+            ));
             place.done(&format!("predict {converted}.run --data {converted} --out c.csv"));
             assert_eq!(text, std::fs::read_to_string(place.path("c.csv")).unwrap(), "{converted}");
         }
         let train = format!("train --data {file} --out no {SMALL}");
         let message = place.refused(&format!("{train} --ignore nothing"));
-        assert!(["\"nothing\"", ignored, kept, "\"y\"", "\"gap\""].iter().all(|word| message.contains(word)), "{message}");
+        assert!(
+            ["\"nothing\"", ignored, kept, "\"y\"", "\"gap\""].iter().all(|word| message.contains(word)),
+            "{message}"
+        );
         let message = place.refused(&format!("{train} --target gap --ignore gap"));
         assert!(message.contains("`gap`") && message.contains("data.ignore"), "{message}");
         let message = place.refused(&format!("{train} --target {kept} --features {kept}"));
@@ -172,7 +176,7 @@ fn columns_are_chosen_in_every_format_and_the_model_remembers_them() {
 #[test]
 fn several_targets_of_more_than_two_classes_and_wrong_losses_have_a_remedy() {
     let place = Place::new();
-    write_numbers(&place, |graph| format!("[{}, {}]", graph % 3, graph % 2));
+    write_numbers(&place, |graph| format!("[[{}, {}]]", graph % 3, graph % 2));
     let train = format!("train --data g.jsonl --out run {SMALL}");
     let message = place.refused(&train);
     assert!(["`y0` with 3 classes", "--target"].iter().all(|word| message.contains(word)), "{message}");
@@ -200,4 +204,68 @@ fn conversion_takes_kinds_of_columns_in_every_format() {
     assert!(text.contains("[[0.0,0.5],[1.0,1.5]]"), "{text}");
     let message = place.refused("data convert g.jsonl c.jsonl --src from");
     assert!(message.contains("g.jsonl") && message.contains("--src"), "{message}");
+}
+
+#[test]
+fn rare_and_unknown_categories_share_an_entry_and_vocabularies_can_be_larger() {
+    for file in ["g.jsonl", "g_nodes.csv"] {
+        let place = Place::new();
+        write(&place, "Xe");
+        place.done(&format!("train --data {file} --out run {SMALL} --set data.rare=20"));
+        write(&place, "Kr");
+        place.done(&format!("predict run --data {file} --out p.csv --on-error stop"));
+        let text = std::fs::read_to_string(place.path("p.csv")).unwrap();
+        assert!(text.lines().skip(1).all(|line| line.ends_with(',')), "{text}");
+        let column = if file == "g.jsonl" { "node_feat" } else { "element" };
+        let larger = |size: usize| {
+            format!("train --data {file} --out l{size} {SMALL} --set data.vocabulary={{{column}={size}}}")
+        };
+        place.done(&larger(9));
+        assert!(place.refused(&larger(2)).contains(&format!("\"{column}\"")));
+        let message = place.refused(&format!("train --data {file} --out no {SMALL} --set data.vocabulary={{y0=3}}"));
+        assert!(message.contains("\"y0\""), "{message}");
+    }
+}
+
+#[test]
+fn what_was_understood_is_printed_in_short_lines() {
+    let place = Place::new();
+    write(&place, "Xe");
+    let text = std::fs::read_to_string(place.path("g.jsonl")).unwrap();
+    // The validation part has one class only, and graphs of the training part.
+    let split = |(at, line): (usize, &str)| {
+        let part = match at {
+            20 | 22 => "val",
+            23..27 => "test",
+            _ => "train",
+        };
+        line.replace("}", &format!(", \"split\": \"{part}\", \"name\": {at}}}\n"))
+    };
+    place.write("g.jsonl", &text.lines().enumerate().map(split).collect::<String>());
+    let output = place.gt(&format!("train --data g.jsonl --out run {SMALL}"));
+    let said = String::from_utf8(output.stderr).unwrap();
+    let info = place.done("data info g.jsonl");
+    for line in [
+        "task: classification, one class per graph",
+        "  y: 2 classes: safe (15), toxic (15)",
+        "note: y: class safe does not occur in the split `val`",
+        "  node_feat: categorical, 4 values: C, N, O, Xe",
+        "  edge_attr: categorical, 2 values: double, single",
+        "columns that are not read: name",
+        "note: 2 graphs of the split `val` equal graphs of `train`, apart from targets",
+    ] {
+        assert!(said.lines().any(|own| own == line), "{line}: {said}");
+        assert!(info.lines().any(|own| own == line), "{line}: {info}");
+    }
+    write_numbers(&place, |graph| format!("{}.0", graph % 2));
+    place.write(
+        "g.jsonl",
+        &std::fs::read_to_string(place.path("g.jsonl")).unwrap().replace("[[0, 1], [1, 0]]", "[[0], [1]]"),
+    );
+    let output = place.gt(&format!("train --data g.jsonl --out one-way {SMALL} --features node_feat1"));
+    let said = String::from_utf8(output.stderr).unwrap();
+    for words in ["--task regression", "one direction only", "0.5 to 1.5", "not read: node_feat0, gap"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert!(said.lines().all(|line| line.chars().count() <= 80 || line.contains("epoch")), "{said}");
 }

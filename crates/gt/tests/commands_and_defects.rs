@@ -239,7 +239,7 @@ fn walk(format: Format) {
         let place = place();
         defect.write(format, &place);
         defect.check(&place.refused(&eval), format, true);
-        defect.check(&place.refused(&stop), format, false);
+        defect.check(&place.refused(&stop), format, true);
         match defect.extent {
             Extent::OneGraph(number) => {
                 place.done(&predict);

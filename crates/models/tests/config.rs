@@ -358,18 +358,30 @@ fn data_decides_about_inputs_heads_and_losses() {
     let graphs = targets(Level::Graph, TargetKind::Class, &[6]);
     assert_eq!(Config::default().loss(&graphs).unwrap(), Loss::CrossEntropy { weighted: false });
     for (name, kind, columns, found) in [
-        ("cross-entropy", TargetKind::Float, &[0][..], "1 real-valued target"),
+        (
+            "cross-entropy",
+            TargetKind::Float,
+            &[0][..],
+            "1 real-valued target; to make classes of whole numbers, set data.task = \"classification\" (--task classification)",
+        ),
         (
             "l1",
             TargetKind::Class,
             &[4],
-            "one target of 4 classes; whole numbers are classes; write real-valued targets with a decimal point",
+            "one target of 4 classes; to predict the numbers themselves, set data.task = \"regression\" (--task regression)",
         ),
-        ("auto", TargetKind::Class, &[3, 2], "2 targets of classes [3, 2]"),
-        ("bce", TargetKind::Class, &[3], "one target of 3 classes"),
+        (
+            "bce",
+            TargetKind::Class,
+            &[3],
+            "one target of 3 classes; bce is for targets of two classes, auto chooses cross-entropy",
+        ),
     ] {
         let error = set(&[&format!("train.loss={name}")]).unwrap().network(&targets(Level::Graph, kind, columns));
         let error = error.unwrap_err().to_string();
         assert_eq!(error, format!("`train.loss`: {name} does not fit the data, which has {found}"));
     }
+    let several = targets(Level::Graph, TargetKind::Class, &[3, 2]);
+    let error = Config::default().network(&several).unwrap_err().to_string();
+    assert!(error.starts_with("`data.target`: ") && error.contains("`y0` with 3 classes"), "{error}");
 }

@@ -39,6 +39,7 @@
 
 mod backend;
 mod checkpoint;
+mod class_names;
 mod encodings;
 mod error;
 mod evaluate;
@@ -51,6 +52,7 @@ mod outcome;
 mod pass;
 mod prepared;
 mod query;
+mod rare;
 mod report;
 mod resume;
 mod run;

@@ -2,10 +2,11 @@
 //! it.
 
 use gt_data::Records;
-use gt_graph::{Level, Split};
+use gt_graph::{Level, Split, TargetColumn};
 use gt_models::{Predictions, sigmoid};
 use gt_nn::Loss;
 
+use crate::class_names::{add_classes, probability_name};
 use crate::outcome::Outcome;
 use crate::prepared::Prepared;
 
@@ -14,8 +15,7 @@ use crate::prepared::Prepared;
 pub struct FoldPredictions {
     fold: usize,
     loss: Loss,
-    /// Names of the targets.
-    names: Vec<String>,
+    targets: Vec<TargetColumn>,
     /// Graph and position within the graph of each row.
     rows: Vec<(usize, usize)>,
     /// Labels, `[rows, targets]`; NaN where one is missing.
@@ -29,16 +29,15 @@ impl FoldPredictions {
     pub fn new(data: &Prepared, outcome: &Outcome, fold: usize) -> Option<Self> {
         let (Split::Test, outputs) = outcome.predictions.as_ref()? else { return None };
         let (level, width, labels) = (data.level(), data.outputs(), outputs.labels.rows()?);
-        let names: Vec<String> = data.target().columns.iter().map(|column| column.name.clone()).collect();
         let mut kept = Self {
             fold,
             loss: data.loss,
             rows: Vec::new(),
             labels: Vec::new(),
             outputs: Predictions { level, width, values: Vec::new() },
-            names,
+            targets: data.target().columns.clone(),
         };
-        let columns = kept.names.len();
+        let columns = kept.targets.len();
         let graphs = data.graphs_of(Split::Test).into_iter();
         let positions =
             graphs.flat_map(|graph| (0..data.graphs.row_range(level, graph).len()).map(move |at| (graph, at)));
@@ -56,7 +55,8 @@ impl FoldPredictions {
 
 /// The rows of all folds, in the order of the data: `graph`, for targets of nodes `node`, `fold`,
 /// then for each target its label under its name, and its prediction. The prediction is
-/// `predicted_NAME` for numbers and classes, and the probabilities are `NAME_p0`, `NAME_p1`, ….
+/// `predicted_NAME` for numbers and classes, and the probabilities are `NAME_p0`, `NAME_p1`, …, or
+/// `NAME_p_CLASS` for classes with names.
 pub fn out_of_fold(folds: &[&FoldPredictions]) -> Records {
     let mut records = Records::default();
     let Some(first) = folds.first() else { return records };
@@ -68,33 +68,34 @@ pub fn out_of_fold(folds: &[&FoldPredictions]) -> Records {
         records.integers("node", rows.iter().map(|(fold, row)| Some(fold.rows[*row].1)));
     }
     records.integers("fold", rows.iter().map(|(fold, _)| Some(fold.fold)));
-    let columns = first.names.len();
+    let columns = first.targets.len();
     let is_class = matches!(first.loss, Loss::CrossEntropy { .. } | Loss::Bce);
-    for (column, name) in first.names.iter().enumerate() {
+    for (column, target) in first.targets.iter().enumerate() {
+        let name = &target.name;
         let label = |(fold, row): &(&FoldPredictions, usize)| fold.labels[row * columns + column];
         let own = match &**name {
             "graph" | "node" | "fold" => format!("target_{name}"),
             _ => name.clone(),
         };
         match is_class {
-            true => records
-                .integers(&own, rows.iter().map(|row| Some(label(row)).filter(|v| !v.is_nan()).map(|v| v as usize))),
+            true => {
+                let labels = rows.iter().map(|row| Some(label(row)).filter(|v| !v.is_nan()).map(|v| v as usize));
+                add_classes(&mut records, &own, target, labels);
+            }
             false => records.reals(&own, rows.iter().map(|row| label(row) as f32)),
         }
         match first.loss {
             Loss::CrossEntropy { .. } => {
-                records.integers(
-                    &format!("predicted_{name}"),
-                    rows.iter().map(|(fold, row)| Some(fold.outputs.class(*row))),
-                );
+                let classes = rows.iter().map(|(fold, row)| Some(fold.outputs.class(*row)));
+                add_classes(&mut records, &format!("predicted_{name}"), target, classes);
                 for class in 0..first.outputs.width {
                     let probability = rows.iter().map(|(fold, row)| fold.outputs.probability(*row, class));
-                    records.reals(&format!("{name}_p{class}"), probability);
+                    records.reals(&probability_name(name, target, class), probability);
                 }
             }
             Loss::Bce => {
                 records.reals(
-                    &format!("{name}_p1"),
+                    &probability_name(name, target, 1),
                     rows.iter().map(|(fold, row)| sigmoid(fold.outputs.row(*row)[column])),
                 );
             }

@@ -21,6 +21,7 @@ use crate::error::{DataProblem, Result};
 use crate::links::Links;
 use crate::metrics::Metric;
 use crate::pass::pair_stream;
+use crate::rare::merge_rare;
 use crate::selection::Selection;
 
 /// Graphs with encodings and labels, and the network that learns from them or is scored on them.
@@ -82,7 +83,7 @@ impl Prepared {
     pub fn for_training(dataset: Dataset, config: &Config, cache: Option<&EncodingCache>) -> Result<Self> {
         let fingerprint = fingerprint(&dataset);
         let schema = dataset.schema().clone();
-        let mut prepared = Self { fingerprint, ..Self::build(dataset, config, schema, cache)? };
+        let mut prepared = Self { fingerprint, ..Self::build(dataset, config, schema, config.data.rare, cache)? };
         for split in [Split::Train, Split::Val] {
             prepared.ensure_labels(split)?;
         }
@@ -104,11 +105,18 @@ impl Prepared {
             // Other data than that of the folds the model was trained on.
             (config.to_mut().data.folds, config.to_mut().data.fold) = (None, None);
         }
-        let prepared = Self::build(dataset, &config, model.schema.clone(), cache)?;
+        let prepared = Self::build(dataset, &config, model.schema.clone(), 0, cache)?;
         Ok(Self { scaling: model.scaling.clone(), ..prepared })
     }
 
-    fn build(dataset: Dataset, config: &Config, mut schema: Schema, cache: Option<&EncodingCache>) -> Result<Self> {
+    /// `rare` is the number of training rows below which a category shares an entry; 0 for none.
+    fn build(
+        dataset: Dataset,
+        config: &Config,
+        mut schema: Schema,
+        rare: usize,
+        cache: Option<&EncodingCache>,
+    ) -> Result<Self> {
         let loss = config.loss(&schema)?;
         let (mut graphs, splits, links) = match config.data.task {
             TaskName::Auto | TaskName::Regression | TaskName::Classification => {
@@ -132,6 +140,11 @@ impl Prepared {
                 (graphs, Splits::new(Level::Graph), Some(links))
             }
         };
+        let training = match (&links, splits.level) {
+            (None, Level::Graph) => splits.rows(Split::Train.name()),
+            _ => (0..graphs.len()).collect(),
+        };
+        merge_rare(&mut schema, &mut graphs, &training, rare);
         ensure_encodings(&mut graphs, &config.model, cache)?;
         let mut decided = config.clone();
         decided.links.directed = links.as_ref().map(Links::directed).or(config.links.directed);
@@ -193,6 +206,11 @@ impl Prepared {
     /// whole graphs are split.
     pub fn belongs(&self, split: Split, row: usize) -> bool {
         !self.splits_rows() || self.splits.name(row) == split.name()
+    }
+
+    /// The splits of graphs, nodes or edges; none for links, which have splits of their own.
+    pub fn splits(&self) -> Option<&Splits> {
+        self.links.is_none().then_some(&self.splits)
     }
 
     /// The level that is divided into splits.

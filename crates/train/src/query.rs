@@ -10,11 +10,12 @@ use std::path::Path;
 use gt_data::{
     Chunk, ChunkLimits, DataError, FileProblem, GraphReader, Labels, Reason, RecordWriter, Records, Rejected,
 };
-use gt_graph::{GraphStore, Layout, Level, TargetColumn};
+use gt_graph::{GraphStore, Layout, Level};
 use gt_models::{EncodingError, Ensemble, Model, Predictions, add_encodings, sigmoid};
 use gt_nn::Loss;
 use gt_nn::backend::Device;
 
+use crate::class_names::{add_classes, probability_name};
 use crate::error::{Result, TrainError};
 use crate::expected::expected;
 
@@ -193,9 +194,9 @@ pub fn query(models: &Ensemble, data: &Path, out: &Path, query: &Query, options:
     let mut report = QueryReport::default();
     let mut usable = 0;
     let limits = shard.chunk_limits(matches!(query, Query::Predictions(device) if device.is_gpu()));
-    let chunks = GraphReader::open_with(data, &expected(model, Labels::Ignore), limits)?;
-    for (number, chunk) in chunks.enumerate() {
-        let chunk = chunk?;
+    let mut chunks = GraphReader::open_with(data, &expected(model, Labels::Ignore), limits)?;
+    for number in 0.. {
+        let Some(chunk) = chunks.next().transpose()? else { break };
         if !shard.takes(number) {
             continue;
         }
@@ -204,6 +205,9 @@ pub fn query(models: &Ensemble, data: &Path, out: &Path, query: &Query, options:
             let Some(reason) = answer.reason(graph) else { continue };
             let number = answer.first + graph;
             if on_error == OnError::Stop {
+                if let NoResult::Unusable(reason) = reason {
+                    return Err(chunks.error(number, reason).into());
+                }
                 return Err(TrainError::Unusable { path: data.into(), what: "graph", number, reason: reason.into() });
             }
             report.note(number, reason);
@@ -356,12 +360,7 @@ impl Answer {
             Loss::CrossEntropy { .. } => {
                 let (name, column) = (&names[0], &target.columns[0]);
                 let classes = places.iter().map(|place| place.map(|row| self.values.class(row)));
-                if column.names.is_empty() {
-                    records.integers(name, classes);
-                } else {
-                    let classes: Vec<_> = classes.map(|class| Some(column.class_name(class?))).collect();
-                    records.texts(name, classes.iter().map(Option::as_deref));
-                }
+                add_classes(records, name, column, classes);
                 for class in 0..self.values.width {
                     let probability =
                         |place: &Option<usize>| place.map_or(f32::NAN, |row| self.values.probability(row, class));
@@ -382,13 +381,6 @@ impl Answer {
         }
         Ok(())
     }
-}
-
-/// The name of the column with the probability of a class: `y_p1`, or `y_p_toxic` for a class with a
-/// name.
-fn probability_name(target: &str, column: &TargetColumn, class: usize) -> String {
-    let separator = if class < column.names.len() { "_" } else { "" };
-    format!("{target}_p{separator}{}", column.class_name(class))
 }
 
 /// A target's name, unless a column of the index has it.

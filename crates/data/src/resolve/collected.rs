@@ -5,7 +5,7 @@ use std::ops::Range;
 use gt_graph::{GraphStore, Level, TargetColumn, TargetKind, TargetSchema};
 
 use super::lookup::{Lookup, sort_names};
-use super::targets::{Labelled, class_by_name};
+use super::targets::{FoundTargets, Labelled, class_by_name};
 use crate::choice::{ColumnChoice, Task};
 use crate::columns as c;
 use crate::error::FileProblem;
@@ -162,15 +162,14 @@ impl Collected {
         Ok(Shape { rows, values })
     }
 
-    /// Decides the level and the kind of the targets and assigns them to the graphs. Also returns
-    /// the names of all target columns.
+    /// Decides the level and the kind of the targets and assigns them to the graphs.
     pub(super) fn finish(
         self,
         choice: &ColumnChoice,
         store: &mut GraphStore,
-    ) -> Result<Result<(Option<TargetSchema>, Vec<String>), (usize, Reason)>, FileProblem> {
+    ) -> Result<Result<FoundTargets, (usize, Reason)>, FileProblem> {
         if self.shapes.iter().all(Option::is_none) {
-            return Ok(Ok((None, Vec::new())));
+            return Ok(Ok(FoundTargets::default()));
         }
         let level = match self.level.map_or_else(|| self.infer_level(store), Ok) {
             Ok(level) => level,
@@ -189,10 +188,14 @@ impl Collected {
             }
         };
         if chosen.is_empty() {
-            return Ok(Ok((None, names)));
+            return Ok(Ok(FoundTargets { names, ..FoundTargets::default() }));
         }
         let kind = self.kind(&chosen, choice)?;
-        Ok(self.assign(level, kind, &targets, &chosen, store).map(|schema| (Some(schema), names)))
+        let from_numbers =
+            |target: &&Target| self.columns[target.column].real && choice.target_kind(&target.name).is_none();
+        let classes_from_numbers = kind == TargetKind::Class && chosen.iter().any(from_numbers);
+        let schema = self.assign(level, kind, &targets, &chosen, store);
+        Ok(schema.map(|schema| FoundTargets { schema: Some(schema), names, classes_from_numbers }))
     }
 
     fn infer_level(&self, store: &GraphStore) -> Result<Level, (usize, Reason)> {
@@ -264,9 +267,7 @@ impl Collected {
         match targets.iter().find(text) {
             Some(named) if named.name == number.name => Err(FileProblem::TextTarget(named.name.clone())),
             Some(named) if choice.task == Task::Regression => Err(FileProblem::TextTarget(named.name.clone())),
-            Some(named) => {
-                Err(FileProblem::MixedTargets { classes: named.name.clone(), numbers: number.name.clone() })
-            }
+            Some(named) => Err(FileProblem::MixedTargets { classes: named.name.clone(), numbers: number.name.clone() }),
             None => Ok(TargetKind::Float),
         }
     }
@@ -301,7 +302,8 @@ impl Collected {
             for row in 0..rows {
                 for (target, (_, places)) in chosen.iter().zip(&names) {
                     let value = self.columns[target.column].of_graph(graph)[row * target.width + target.at];
-                    let value = if places.is_empty() || value.is_nan() { value } else { f64::from(places[value as usize]) };
+                    let value =
+                        if places.is_empty() || value.is_nan() { value } else { f64::from(places[value as usize]) };
                     labels
                         .push(kind, value, 0)
                         .map_err(|problem| (graph, Reason::cell(level, row, &target.name, problem)))?;

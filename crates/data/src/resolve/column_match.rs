@@ -153,8 +153,8 @@ impl ColumnMatch {
                 Ok(Self { alternatives, exhaustive: true })
             }
             RawFeatures::Named(columns) => {
-                let arrangement = find_named(schema, columns).or_else(|missing| match stored {
-                    Some(stored) => Ok(find_named(stored, columns)?.pick(&correspond(level, schema, stored)?)),
+                let arrangement = find_named(schema, columns, names).or_else(|missing| match stored {
+                    Some(stored) => Ok(find_named(stored, columns, names)?.pick(&correspond(level, schema, stored)?)),
                     None => Err(missing),
                 })?;
                 Ok(Self { alternatives: vec![arrangement], exhaustive: false })
@@ -184,10 +184,7 @@ fn infer_native(level: Level, columns: &[RawColumn; 3], graph: usize) -> (Featur
     (FeatureSchema::by_position(real.into_iter(), arrangement.words.is_some(), prefix(level)), arrangement)
 }
 
-fn infer_named(
-    columns: &[NamedColumn],
-    choice: &ColumnChoice,
-) -> Result<(FeatureSchema, Arrangement), FileProblem> {
+fn infer_named(columns: &[NamedColumn], choice: &ColumnChoice) -> Result<(FeatureSchema, Arrangement), FileProblem> {
     let mut schema = FeatureSchema::default();
     let mut arrangement = Arrangement::default();
     for (column, NamedColumn { values, kind }) in columns.iter().enumerate() {
@@ -363,11 +360,9 @@ fn missing(column: &str, names: &[String]) -> FileProblem {
 }
 
 /// Finds the columns of a schema in a table by name. Other columns are not read.
-fn find_named(schema: &FeatureSchema, columns: &[NamedColumn]) -> Result<Arrangement, FileProblem> {
-    let names = || columns.iter().map(|column| column.values.name.clone()).collect::<Vec<_>>();
-    let find = |name: &str| {
-        columns.iter().position(|column| column.values.name == name).ok_or_else(|| missing(name, &names()))
-    };
+fn find_named(schema: &FeatureSchema, columns: &[NamedColumn], names: &[String]) -> Result<Arrangement, FileProblem> {
+    let find =
+        |name: &str| columns.iter().position(|column| column.values.name == name).ok_or_else(|| missing(name, names));
     let place = |name: &str| find(name).map(|column| Place { column, at: 0 });
     let mut arrangement = Arrangement {
         lists: Vec::new(),

@@ -30,7 +30,11 @@ impl Edges {
     pub(super) fn check_columns(raw: &RawGraphs) -> Result<(), FileProblem> {
         if raw.edge_index.extent == Extent::Nowhere {
             let hint = "; for tables of nodes and edges use --nodes and --edges";
-            return Err(FileProblem::MissingColumn { column: c::EDGE_INDEX.into(), found: raw.names.clone(), hint });
+            return Err(FileProblem::MissingColumn {
+                column: c::EDGE_INDEX.into(),
+                found: raw.names[1].to_vec(),
+                hint,
+            });
         }
         Ok(())
     }

@@ -281,7 +281,8 @@ fn turn(
 fn name_numbers(level: Level, column: usize, store: &mut GraphStore) -> Lookup {
     let values = |graph: GraphRef<'_>| {
         let rows = if level == Level::Node { graph.node() } else { graph.edge() };
-        let columns = if level == Level::Node { store.layout().node.categorical } else { store.layout().edge.categorical };
+        let columns =
+            if level == Level::Node { store.layout().node.categorical } else { store.layout().edge.categorical };
         rows.categorical.iter().skip(column).step_by(columns.max(1)).copied().collect::<Vec<u32>>()
     };
     let numbers: BTreeSet<u32> = store.iter().flat_map(values).collect();

@@ -24,7 +24,7 @@ use self::edges::Edges;
 use self::encodings::EncodingRows;
 use self::features::Features;
 use self::split::SplitRows;
-use self::targets::Targets;
+use self::targets::{FoundTargets, Targets};
 use crate::choice::ColumnChoice;
 use crate::columns as c;
 use crate::dataset::Splits;
@@ -151,6 +151,8 @@ pub(crate) struct Resolved {
     pub(crate) schema: Schema,
     /// Whether the schema was inferred from the columns.
     pub(crate) inferred: bool,
+    /// Whether real numbers of the file are read as classes though nobody states so.
+    pub(crate) classes_from_numbers: bool,
     /// Sizes of vocabularies that the user declares.
     pub(crate) choice: ColumnChoice,
     pub(crate) graphs: GraphStore,
@@ -215,7 +217,8 @@ impl Resolver {
         let [node, edge] = &mut self.features;
         for (level, features, raw_features) in [(Level::Node, node, &raw.node), (Level::Edge, edge, &raw.edge)] {
             let first = (0..raw.count).find(|graph| !raw.broken.contains_key(graph) && rows(level, *graph) > 0);
-            let found = features.begin(raw_features, &raw.names, first, &mut self.store);
+            let names = &raw.names[usize::from(level == Level::Edge)];
+            let found = features.begin(raw_features, names, first, &mut self.store);
             if found.map_err(|problem| (level, problem))? {
                 self.store.reserve(self.room.0, self.room.1);
             }
@@ -285,17 +288,23 @@ impl Resolver {
         if let Some(reason) = undecided {
             return Ok(Err(reason));
         }
-        let (target, targets) = match self.targets.finish(&mut graphs)? {
-            Ok(targets) => targets,
-            Err(reason) => return Ok(Err(reason)),
-        };
+        let FoundTargets { schema: target, names: targets, classes_from_numbers } =
+            match self.targets.finish(&mut graphs)? {
+                Ok(targets) => targets,
+                Err(reason) => return Ok(Err(reason)),
+            };
         let [node, edge] = self.features;
         let inferred = node.is_inferred();
         let (node, edge) = (node.finish(&mut graphs), edge.finish(&mut graphs));
         let features = [&node, &edge].into_iter();
         let features = features.flat_map(|level| level.names().chain(level.ignored.iter().map(String::as_str)));
         let mut found: Vec<&str> = features.collect();
-        for name in targets.iter().map(String::as_str).chain(self.stored_targets.iter().map(String::as_str)).chain(carried.iter().copied()) {
+        for name in targets
+            .iter()
+            .map(String::as_str)
+            .chain(self.stored_targets.iter().map(String::as_str))
+            .chain(carried.iter().copied())
+        {
             if !found.contains(&name) {
                 found.push(name);
             }
@@ -305,6 +314,13 @@ impl Resolver {
             return Err(FileProblem::MissingColumn { column: column.clone(), found, hint: "" });
         }
         let schema = Schema { node, edge, target };
-        Ok(Ok(Resolved { schema, inferred, choice: self.choice, graphs, split: self.splits.finish() }))
+        Ok(Ok(Resolved {
+            schema,
+            inferred,
+            classes_from_numbers,
+            choice: self.choice,
+            graphs,
+            split: self.splits.finish(),
+        }))
     }
 }

@@ -31,6 +31,16 @@ pub(super) struct Targets {
     collected: Collected,
 }
 
+/// The targets of a whole file.
+#[derive(Default)]
+pub(super) struct FoundTargets {
+    pub(super) schema: Option<TargetSchema>,
+    /// Names of all target columns of the file.
+    pub(super) names: Vec<String>,
+    /// Whether real numbers are read as classes though nobody states so.
+    pub(super) classes_from_numbers: bool,
+}
+
 /// Values of several rows, of the kind of the targets.
 #[derive(Default)]
 pub(super) struct Labelled {
@@ -189,16 +199,12 @@ impl Targets {
         self.declared.as_ref().map(|declared| self.labels.rows(declared.kind))
     }
 
-    /// Decides the level and the kind of the collected targets and assigns them to the graphs. Also
-    /// returns the names of all target columns of the file.
-    pub(super) fn finish(
-        self,
-        store: &mut GraphStore,
-    ) -> Result<Result<(Option<TargetSchema>, Vec<String>), (usize, Reason)>, FileProblem> {
+    /// Decides the level and the kind of the collected targets and assigns them to the graphs.
+    pub(super) fn finish(self, store: &mut GraphStore) -> Result<Result<FoundTargets, (usize, Reason)>, FileProblem> {
         if self.declared.is_some() || !self.read {
             let names = self.declared.iter().flat_map(|target| target.columns.iter().map(|column| column.name.clone()));
             let names = names.collect();
-            return Ok(Ok((self.declared, names)));
+            return Ok(Ok(FoundTargets { schema: self.declared, names, classes_from_numbers: false }));
         }
         self.collected.finish(&self.choice, store)
     }

@@ -4,9 +4,12 @@ use gt_graph::{Split, TargetKind};
 use gt_train::Prepared;
 
 use crate::console;
+use crate::understood::{FileFacts, describe};
 
 /// Prints what a training should know.
-pub fn print_training_notes(data: &Prepared, unused_targets: bool) {
+pub fn print_training_notes(data: &Prepared, facts: &FileFacts, unused_targets: bool) {
+    let lines = describe(&data.graphs, &data.schema, data.splits(), facts, data.links.is_some());
+    lines.iter().for_each(|line| console::say!("{line}"));
     if let Some(links) = &data.links {
         let [train, val, test] = Split::ALL.map(|split| links.count(split));
         let ignored = if unused_targets { "; the data's targets are not used" } else { "" };
@@ -17,7 +20,7 @@ pub fn print_training_notes(data: &Prepared, unused_targets: bool) {
     let (most, labels) = (target.classes().into_iter().max().unwrap_or(0), data.labels_in(Split::Train));
     if target.kind == TargetKind::Class && most > labels {
         console::warn(&format!(
-            "there are {most} classes, but only {labels} labels to train on; whole numbers are classes; write real-valued targets with a decimal point"
+            "there are {most} classes, but only {labels} labels to train on; to predict numbers, use --task regression"
         ));
     }
     for (name, rows) in data.mistaken_splits() {

@@ -8,6 +8,7 @@ use gt_data::Info;
 
 use crate::console;
 use crate::dataset_description::describe_dataset;
+use crate::understood::{FileFacts, describe};
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  gt data info mine.jsonl\n  gt data info mine.jsonl --json")]
@@ -21,7 +22,13 @@ pub struct Arguments {
 
 impl Arguments {
     pub fn run(self) -> Result<()> {
-        let info = Info::new(&gt_data::read(&self.file)?);
-        if self.json { console::print_json(&info) } else { console::print(&describe_dataset(&info)) }
+        let dataset = gt_data::read(&self.file)?;
+        let info = Info::new(&dataset);
+        if self.json {
+            return console::print_json(&info);
+        }
+        let facts = FileFacts::new(&dataset);
+        let lines = describe(dataset.graphs(), dataset.schema(), dataset.split(), &facts, false);
+        console::print(&format!("{}\n{}\n", describe_dataset(&info), lines.join("\n")))
     }
 }

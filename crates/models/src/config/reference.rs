@@ -182,7 +182,13 @@ mod tests {
                 }
                 assert_eq!(key.kind == "name", !key.names.is_empty(), "{path}");
                 let kinds = ["name", "text", "true or false", "number", "whole number"];
-                assert!(kinds.contains(&&*key.kind) || key.kind.starts_with("list of ") || key.kind.starts_with("table of "), "{path}: {}", key.kind);
+                assert!(
+                    kinds.contains(&&*key.kind)
+                        || key.kind.starts_with("list of ")
+                        || key.kind.starts_with("table of "),
+                    "{path}: {}",
+                    key.kind
+                );
             }
         }
     }

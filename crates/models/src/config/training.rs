@@ -88,11 +88,6 @@ impl Default for DataConfig {
 }
 
 impl DataConfig {
-    /// With every optional key filled in.
-    pub(super) fn complete(self) -> Self {
-        Self { vocabulary: BTreeMap::from([("column".into(), 1)]), ..self }
-    }
-
     pub(super) fn check(&self, problems: &mut Problems) {
         let predicts_links = self.task == TaskName::Links;
         problems.unless(!predicts_links || self.target.is_empty(), "data.target", ProblemKind::TargetOfLinks);
@@ -118,7 +113,8 @@ impl DataConfig {
     }
 
     pub(super) fn complete(self) -> Self {
-        Self { folds: Some(self.folds.unwrap_or(5)), fold: Some(self.fold.unwrap_or(1)), ..self }
+        let vocabulary = BTreeMap::from([("column".into(), 1)]);
+        Self { folds: Some(self.folds.unwrap_or(5)), fold: Some(self.fold.unwrap_or(1)), vocabulary, ..self }
     }
 }
 

@@ -143,7 +143,11 @@ impl<'de> Visitor<'de> for Nested<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.depth < 2 { "a number, a text, null, or a list of them" } else { "a number, a text or null" })
+        f.write_str(if self.depth < 2 {
+            "a number, a text, null, or a list of them"
+        } else {
+            "a number, a text or null"
+        })
     }
 
     fn visit_u64<E: de::Error>(self, value: u64) -> Result<(), E> {

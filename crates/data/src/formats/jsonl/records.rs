@@ -150,7 +150,7 @@ impl Records {
         let [graph, node, edge] = self.splits;
         RawGraphs {
             count: self.count,
-            names: Vec::new(),
+            names: Default::default(),
             broken: self.broken,
             num_nodes: nodes,
             edge_index: edges,

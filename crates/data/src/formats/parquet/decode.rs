@@ -153,7 +153,7 @@ fn wrong_type(path: &Path, column: &str, expected: &'static str, found: &ArrayRe
 /// Reads native Parquet.
 pub(crate) struct Decoder {
     path: PathBuf,
-    names: Vec<String>,
+    names: Arc<[String]>,
     /// Text and content of the schema that the file states.
     schema: Option<(String, Schema)>,
     /// Names of the targets, if they have columns of their own.
@@ -185,7 +185,7 @@ impl Decoder {
         let native = |name: &str| c::NATIVE.contains(&name) || name == c::SCHEMA;
         let carried = |name: &&String| wanted.extras && !native(name) && !targets.contains(name);
         let extras = names.iter().filter(carried).map(|name| (name.clone(), Vec::new())).collect();
-        Ok(Self { path: path.into(), names, schema, targets, batches, rows: 0, room, extras })
+        Ok(Self { path: path.into(), names: names.into(), schema, targets, batches, rows: 0, room, extras })
     }
 
     /// The schema that the file states.
@@ -220,7 +220,7 @@ impl Decoder {
         let [edge, edge_floats, edge_words] = c::EDGE_FEATURES;
         Ok(Some(RawGraphs {
             count: batch.num_rows(),
-            names: self.names.clone(),
+            names: [Arc::clone(&self.names), Arc::clone(&self.names)],
             broken: Default::default(),
             num_nodes: column(c::NUM_NODES)?,
             edge_index: column(c::EDGE_INDEX)?,

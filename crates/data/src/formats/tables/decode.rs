@@ -9,8 +9,8 @@ use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray}
 use arrow_buffer::NullBuffer;
 use gt_graph::{Level, Schema};
 
-use super::ids::Ids;
 use super::file_roles::FileRoles;
+use super::ids::Ids;
 use super::roles::{RoleColumns, Roles};
 use super::table::Table;
 use super::{TablePaths, Tables, schema_path};
@@ -109,7 +109,7 @@ impl Decoder {
         };
         Some(RawGraphs {
             count: graphs.len(),
-            names: Vec::new(),
+            names: [&self.tables.nodes, &self.tables.edges].map(|table| table.names().map(str::to_owned).collect()),
             broken: broken.collect(),
             num_nodes: RawColumn {
                 extent: Extent::WholeFile,

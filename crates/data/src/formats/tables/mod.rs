@@ -17,8 +17,8 @@
 //! In CSV, an empty cell is a missing value, and blanks separate the items of a list: `3 17 52`.
 
 mod decode;
-mod ids;
 mod file_roles;
+mod ids;
 mod pairs;
 mod quotes;
 mod roles;

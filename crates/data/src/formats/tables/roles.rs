@@ -3,8 +3,8 @@
 use gt_graph::{Level, Schema, TargetSchema};
 
 use super::Tables;
-use super::ids::Ids;
 use super::file_roles::FileRoles;
+use super::ids::Ids;
 use super::table::{Column, Table};
 use crate::choice::ColumnChoice;
 use crate::columns as c;

@@ -24,6 +24,7 @@ use crate::console;
 use crate::device::{DeviceChoice, PrecisionName};
 use crate::interrupt::{Interrupted, interrupt};
 use crate::progress::Progress;
+use crate::understood::FileFacts;
 
 /// Train a model. Without CONFIG, --preset and --data, a small CLUSTER set is generated and a small
 /// model is trained on it, in about a minute.
@@ -31,7 +32,7 @@ use crate::progress::Progress;
 #[command(
     after_help = "The data decides what is predicted: its targets, of graphs, nodes or edges. --target names other columns, and --task links predicts instead which nodes are joined.\n\n\
 Examples:\n  gt train --preset zinc   (after gt data fetch zinc)\n  gt train --data mine.jsonl --set model.layers=4 --out runs/mine\n  gt train --data mine.jsonl --folds 5 --out runs/mine-folds\n  \
-gt train --data people_nodes.csv --target age --task regression --ignore name\n  \
+gt train --data mine.jsonl --task regression --ignore edge_attr --out runs/numbers\n  \
 gt train --data cora.parquet --task links --set model.layers=2 --set optimizer.lr=5e-3"
 )]
 pub struct Arguments {
@@ -143,11 +144,11 @@ impl Arguments {
 
     /// Makes the data ready for a run. `notes` prints what a training should know.
     fn prepare(&self, dataset: Dataset, file: Option<&Path>, config: &Config, notes: bool) -> Result<PlacedData> {
-        let has_targets = dataset.schema().target.is_some();
+        let (has_targets, facts) = (dataset.schema().target.is_some(), FileFacts::new(&dataset));
         let data = Prepared::for_training(dataset, config, encoding_cache().as_ref());
         let data = data.map_err(|e| e.in_file(file))?;
         if notes {
-            print_training_notes(&data, data.links.is_some() && has_targets);
+            print_training_notes(&data, &facts, data.links.is_some() && has_targets);
         }
         let device = self.device.device(self.precision)?;
         let placed = self.device.or_cpu(data.place(&device), |note| console::say!("{note}"))?;
