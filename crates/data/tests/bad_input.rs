@@ -127,7 +127,7 @@ fn lines_that_are_no_records_are_named_with_the_position() {
     let cases = [
         (
             r#"{"node_feat": [[{}], [2]], "edge_index": [[], []]}"#,
-            "position 17: key \"node_feat\": invalid type: map, expected a number, a text or null",
+            "position 18: key \"node_feat\": invalid type: map, expected a number, a text or null",
         ),
         (r#"{"num_nodes": 2, "#, "position 16: it is not JSON: EOF while parsing a value"),
         (r#"{"y": [NaN]}"#, "position 8: key \"y\": expected value; JSON has no NaN and no Infinity, write null"),
