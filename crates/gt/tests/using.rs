@@ -323,7 +323,7 @@ fn graphs_that_a_model_cannot_take_get_a_reason_and_the_others_a_prediction() {
     let numbers = |rows: &Rows| rows.iter().filter(|r| !r["y0"].is_null()).map(|r| number(r, "y0")).collect::<Vec<_>>();
     assert_eq!(numbers(&csv(&place.path("good.csv"))), numbers(&rows));
     let complaint = place.refused("predict run --data odd.jsonl --out none.csv --on-error stop");
-    assert_eq!(complaint, format!("error: odd.jsonl: graph 5: {}\n", reasons[0]));
+    assert_eq!(complaint, format!("error: odd.jsonl: graph 5, {}\n", reasons[0]));
 }
 
 #[test]
