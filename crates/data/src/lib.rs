@@ -44,7 +44,7 @@ pub use info::{Histogram, Info, PartInfo, TargetInfo};
 pub use known::{ZINC_12K, content_hash};
 pub use random::Stream as RandomStream;
 pub use reader::{Chunk, GraphReader, read, read_expecting, read_tables, read_with};
-pub use reason::{Number, Problem, Reason};
+pub use reason::{KnownNames, Number, Problem, Reason};
 pub use record_writer::RecordWriter;
 pub use records::Records;
 pub use resolve::{Expected, ExpectedEncoding, Labels, Rejected};

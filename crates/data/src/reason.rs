@@ -90,8 +90,27 @@ impl Reason {
     }
 }
 
-fn list_names(names: &[String]) -> String {
-    names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ")
+/// The names of a vocabulary, for messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownNames {
+    /// Number of names.
+    pub count: usize,
+    /// The first few names.
+    pub examples: Vec<String>,
+}
+
+impl KnownNames {
+    pub(crate) fn new(names: &[String]) -> Self {
+        Self { count: names.len(), examples: names.iter().take(5).cloned().collect() }
+    }
+}
+
+impl fmt::Display for KnownNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = self.examples.iter().map(|name| format!("\"{name}\"")).collect();
+        let more = if self.count > names.len() { ", …" } else { "" };
+        write!(f, "{} known names ({}{more})", self.count, names.join(", "))
+    }
 }
 
 /// What is wrong with a value or a column.
@@ -115,14 +134,12 @@ pub enum Problem {
     )]
     TextAmongNumbers(String),
     /// A name that the vocabulary does not have.
-    #[error("\"{value}\" is not among the {known} known names ({}{})", list_names(examples), if *.known > examples.len() { ", …" } else { "" })]
+    #[error("\"{value}\" is not among the {known}")]
     UnknownName {
         /// The name.
-        value: String,
-        /// Number of known names.
-        known: usize,
-        /// A few known names.
-        examples: Vec<String>,
+        value: Box<str>,
+        /// The names that the vocabulary has.
+        known: Box<KnownNames>,
     },
     /// A number that is not whole, or is less than 0.
     #[error("\"{0}\" is not a whole number from 0")]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use gt_graph::{TargetColumn, Vocabulary};
 
 use crate::raw::{RawColumn, Written};
-use crate::reason::{Number, Problem};
+use crate::reason::{KnownNames, Number, Problem};
 
 /// Turns the values of one column into the numbers of their names.
 #[derive(Debug, Default)]
@@ -117,8 +117,7 @@ impl Lookup {
     }
 
     fn unknown(&self, name: &str) -> Problem {
-        let examples = self.names.iter().take(5).cloned().collect();
-        Problem::UnknownName { value: name.into(), known: self.names.len(), examples }
+        Problem::UnknownName { value: name.into(), known: Box::new(KnownNames::new(&self.names)) }
     }
 
     /// Whether names may still be added.

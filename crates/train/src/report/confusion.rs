@@ -83,7 +83,7 @@ fn list(counts: &[ClassCounts], classes: &TargetColumn, form: MetricForm) -> Mar
     let line = |class: usize| {
         let ClassCounts { labels, predicted, right } = counts[class];
         let all = [count(labels), count(predicted), count(right)];
-        row(&classes.class_name(class), all.into_iter().chain(shares(counts[class], form)))
+        row(classes.class_name(class), all.into_iter().chain(shares(counts[class], form)))
     };
     html! {
         table {
