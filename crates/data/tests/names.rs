@@ -166,6 +166,36 @@ fn a_model_knows_names_in_every_format_and_rejects_others() {
 }
 
 #[test]
+fn a_missing_column_is_reported_with_all_columns_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let known = read(&write_graphs(&GRAPHS, "g.jsonl", folder.path())).unwrap();
+    let mut other = known.schema().clone();
+    other.node.continuous.push("size".into());
+    for (form, columns) in [
+        ("g.parquet", &["node_feat", "edge_index", "y"][..]),
+        ("g_nodes.csv", &["graph", "node", "node_feat"]),
+        ("p_nodes.parquet", &["graph", "node", "node_feat"]),
+    ] {
+        let path = write_graphs(&GRAPHS, form, folder.path());
+        let message = read_expecting(&path, &expecting(&other)).unwrap_err().to_string();
+        let listed = columns.iter().all(|column| message.contains(&format!("\"{column}\"")));
+        assert!(listed, "{form}: {message}");
+    }
+    for form in FORMS {
+        let path = write_graphs(&GRAPHS, form, folder.path());
+        for columns in [
+            ColumnChoice { targets: vec!["nothing".into()], ..ColumnChoice::default() },
+            ColumnChoice { features: vec!["nothing".into()], ..ColumnChoice::default() },
+            ColumnChoice { ignore: vec!["nothing".into()], ..ColumnChoice::default() },
+        ] {
+            let error = read_with(&path, &FileRoles { columns, ..FileRoles::default() }).unwrap_err();
+            let message = error.to_string();
+            assert!(["\"nothing\"", "\"node_feat\"", "\"y\""].iter().all(|word| message.contains(word)), "{message}");
+        }
+    }
+}
+
+#[test]
 fn real_numbers_that_are_classes_are_read_as_classes_in_every_format() {
     let folder = tempfile::tempdir().unwrap();
     let with = |values: &[f64]| -> Vec<Graph<'static>> {

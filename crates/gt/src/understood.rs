@@ -94,6 +94,22 @@ fn list(names: &[String]) -> String {
     if more > 0 { format!("{}, … ({more} more)", shown.join(", ")) } else { shown.join(", ") }
 }
 
+/// A number with five significant digits.
+fn short(number: f64) -> String {
+    if number == 0.0 || !number.is_finite() {
+        return number.to_string();
+    }
+    let magnitude = number.abs().log10().floor() as i32;
+    if !(-4..9).contains(&magnitude) {
+        return format!("{number:.4e}");
+    }
+    let text = format!("{number:.0$}", usize::try_from(4 - magnitude).unwrap_or(0));
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
 fn counted(count: usize, one: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
 }
@@ -133,7 +149,7 @@ fn describe_target(column: &TargetColumn, kind: TargetKind, found: &TargetFindin
     let missing = if found.missing > 0 { format!("; {} without a label", found.missing) } else { String::new() };
     let (least, most) = found.range.unwrap_or_default();
     match kind {
-        TargetKind::Float => format!("{}: from {least} to {most}{missing}", column.name),
+        TargetKind::Float => format!("{}: from {} to {}{missing}", column.name, short(least), short(most)),
         TargetKind::Class => {
             let counts: Vec<String> = found
                 .counts
@@ -154,13 +170,9 @@ fn describe_features(level: Level, columns: &FeatureSchema, ranges: &[(f32, f32)
     }
     lines.add(&format!("features of {level}s:"));
     let mut all: Vec<String> = columns.categorical.iter().map(describe_vocabulary).collect();
-    all.extend(
-        columns
-            .continuous
-            .iter()
-            .zip(ranges)
-            .map(|(name, (least, most))| format!("{name}: numbers, {least} to {most}")),
-    );
+    all.extend(columns.continuous.iter().zip(ranges).map(|(name, (least, most))| {
+        format!("{name}: numbers, {} to {}", short(f64::from(*least)), short(f64::from(*most)))
+    }));
     all.extend(columns.multi_hot.iter().map(|words| format!("{}: lists of indices below {}", words.name, words.size)));
     all.iter().take(2 * NAMES).for_each(|text| lines.add(&format!("  {text}")));
     let more = all.len().saturating_sub(2 * NAMES);
@@ -208,6 +220,12 @@ fn describe_oddities(graphs: &GraphStore, schema: &Schema, found: &Findings, lin
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        let texts = [0.0, 0.5, -21.9071, 1e-7, 123_456.0, 3.0, 1e30, 0.000_634_1].map(short);
+        assert_eq!(texts, ["0", "0.5", "-21.907", "1.0000e-7", "123456", "3", "1.0000e30", "0.0006341"]);
+    }
 
     #[test]
     fn lines_are_short_and_long_ones_continue_indented() {

@@ -174,6 +174,24 @@ fn wrong_keys_name_the_nearest_right_one() {
 }
 
 #[test]
+fn a_wrong_size_of_an_encoding_is_told_without_the_encoding() {
+    let error = set(&["model.encoding=none", "model.encoding_size=0"]).unwrap_err();
+    assert_eq!(error.to_string(), "`model.encoding_size`: 0; it must be 1 to 1024");
+}
+
+#[test]
+fn columns_in_two_roles_and_targets_of_links_are_told() {
+    let problem = |settings: &[&str]| set(settings).unwrap_err().to_string();
+    let twice = problem(&["data.target=[\"a\"]", "data.ignore=[\"b\", \"a\"]"]);
+    assert_eq!(twice, "`data.target`: `a` is also in `data.ignore`; name it once");
+    let links = problem(&["data.target=[\"a\"]", "data.task=links"]);
+    assert!(links.starts_with("`data.target`: links are predicted"), "{links}");
+    assert!(problem(&["data.features=a"]).contains("a list of names is expected"));
+    let old = Config::from_toml("[data]\ntask = \"targets\"").unwrap();
+    assert_eq!(old, Config::default(), "files of earlier versions are read");
+}
+
+#[test]
 fn all_problems_are_told_at_once() {
     let wrong = [
         "model.width=64",
