@@ -99,7 +99,8 @@ fn check_report(browser: &Browser, file: &Path) -> Value {
     assert!(requests.iter().all(|url| url.starts_with("file:") || url.starts_with("data:")), "{requests:?}");
     assert!(!requests.is_empty());
     let structure = browser.ask(STRUCTURE);
-    let sections = ["Results", "Predictions", "Curves", "Data", "Speed", "Machine", "Configuration"];
+    let sections =
+        ["Results", "Predictions", "Training", "Worst predictions", "Data", "Speed", "Machine", "Configuration"];
     assert_eq!(structure["sections"], json!(sections));
     for fault in ["unnamed_drawings", "unscoped_headers", "scripts", "smuggled"] {
         assert_eq!(structure[fault], 0, "{fault}: {structure}");
@@ -124,7 +125,7 @@ fn a_real_browser_shows_reports_of_all_tasks_without_fault() {
     };
     // The names of the file and the run contain markup that has to stay text.
     let numbers = train("a<i>&amp;", &|number| json!([0.5 * (number % 7) as f64 - 1.0]));
-    assert_eq!((&numbers["h1"], &numbers["curves"]), (&json!(["a<i>&amp;"]), &json!(3)));
+    assert_eq!((&numbers["h1"], &numbers["curves"]), (&json!(["a<i>&amp;"]), &json!(1)));
     assert_eq!((&numbers["points"], &numbers["cells"]), (&json!(1), &json!(0)));
     // Three classes of whole graphs: a matrix of three by three.
     // Each class also has labels, precision, recall and F1.
@@ -176,6 +177,57 @@ fn the_headline_has_a_baseline_and_the_test_curve_is_hidden() {
     assert!(!page.contains("ROC curve") && !page.contains("curve thin") && !page.contains("F1</th>"), "{page}");
     let page = report_of(place.path(), "--set data.task=links", number);
     assert!(page.contains("baseline 0.5000: random scores"), "{page}");
+}
+
+/// The cells of the table of the worst predictions, by row.
+fn worst(page: &str) -> Vec<Vec<String>> {
+    let section = page.split("id=\"worst\"").nth(1).unwrap().split("</section>").next().unwrap();
+    let body = section.split("<tbody>").nth(1).unwrap().split("</tbody>").next().unwrap();
+    let text = |cell: &str| cell.split_once('>').unwrap().1.split('<').next().unwrap().to_owned();
+    let cells = |row: &str| row.split("<t").skip(1).filter(|cell| !cell.starts_with('r')).map(text).collect();
+    body.split("<tr>").skip(1).map(cells).collect()
+}
+
+#[test]
+fn the_worst_predictions_are_those_of_gt_predict_at_their_place_in_the_data() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    // One number per edge of a ring with a chord; edges are listed in descending order.
+    let graph = |number: usize| {
+        let n = 4 + number % 3;
+        let (src, dst): (Vec<usize>, Vec<usize>) = (0..n).rev().map(|v| ((v + 1) % n, v)).chain([(0, 2)]).unzip();
+        let kinds: Vec<[usize; 1]> = (0..n).map(|v| [(v + number) % 3]).collect();
+        let targets: Vec<f64> = src.iter().map(|v| (v * v * (1 + number)) as f64 * 0.37).collect();
+        let split = ["train", "train", "val", "test"][number % 4];
+        json!({"node_feat": kinds, "edge_index": [src, dst], "y": targets, "split": split})
+    };
+    let graphs: Vec<Value> = (0..24).map(graph).collect();
+    let lines: Vec<String> = graphs.iter().map(Value::to_string).collect();
+    std::fs::write(folder.join("d.jsonl"), lines.join("\n")).unwrap();
+    done(folder, &format!("train --data d.jsonl --out run --set train.epochs=2 {SMALL}"));
+    done(folder, "predict run --data d.jsonl --out p.jsonl");
+    let mut misses: Vec<(f64, String, String)> = Vec::new();
+    let text = std::fs::read_to_string(folder.join("p.jsonl")).unwrap();
+    for row in text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        let number = |key: &str| row[key].as_u64().unwrap() as usize;
+        let (of, source, target) = (number("graph"), number("source"), number("target"));
+        let graph = &graphs[of];
+        if graph["split"] != "test" {
+            continue;
+        }
+        let ends = [&graph["edge_index"][0], &graph["edge_index"][1]].map(|ends| ends.as_array().unwrap());
+        let edge = (0..ends[0].len()).find(|&at| ends[0][at] == source && ends[1][at] == target).unwrap();
+        let error = row["y"].as_f64().unwrap() - graph["y"][edge].as_f64().unwrap();
+        misses.push((error.abs(), of.to_string(), format!("{source} → {target}")));
+    }
+    misses.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let table = worst(&std::fs::read_to_string(folder.join("run/report.html")).unwrap());
+    assert_eq!(table.len(), 10);
+    for (row, (size, graph, edge)) in table.iter().zip(&misses) {
+        let error: f64 = row[4].replace('−', "-").parse().unwrap();
+        assert!((error.abs() - size).abs() < 0.02, "{row:?}: {size}");
+        assert_eq!((&row[0], &row[1]), (graph, edge), "{row:?}");
+    }
 }
 
 /// The scalars of a run as the real TensorBoard reads them: `{tag: [[step, value], …]}`.

@@ -47,6 +47,7 @@ mod expected;
 mod links;
 mod memory;
 pub mod metrics;
+mod origin;
 mod out_of_fold;
 mod outcome;
 mod pass;

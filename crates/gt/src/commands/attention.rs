@@ -15,16 +15,16 @@ use serde_json::Value;
 
 use super::model_args::ModelArgs;
 use crate::console;
-use crate::drawing::{MOST_NODES, Picture};
+use crate::drawing::{MOST_NODES, Picture, to_png};
 
 /// Write or draw the softmax weights of a trained model's attention, for one graph.
 ///
 /// A table has the columns layer, head, source, target and weight. JSON is one object with weights
-/// nested by layer, head and edge. SVG is a drawing of one layer and head. Layers and heads are
-/// numbered from 1, nodes and graphs from 0. The weights of the edges into a node add up to 1.
+/// nested by layer, head and edge. SVG and PNG are drawings of one layer and head. Layers and heads
+/// are numbered from 1, nodes and graphs from 0. The weights of the edges into a node add up to 1.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
-gt attention runs/mine --data new.jsonl --graph 0 --out first.svg\n  \
+gt attention runs/mine --data new.jsonl --graph 0 --out first.png\n  \
 gt attention runs/mine --data new.jsonl --graph 0 --head mean --out first.csv")]
 pub struct Arguments {
     #[command(flatten)]
@@ -35,7 +35,7 @@ pub struct Arguments {
     /// Number of the graph in the data, from 0
     #[arg(long, value_name = "I")]
     graph: usize,
-    /// File to write: .svg, .json, .parquet, .csv, .tsv or .jsonl
+    /// File to write: .svg, .png, .json, .parquet, .csv, .tsv or .jsonl
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// Layer, from 1 [default: all; in a drawing the last]
@@ -82,7 +82,8 @@ struct Object<'a> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    Drawing,
+    Svg,
+    Png,
     Json,
     Table,
 }
@@ -90,13 +91,17 @@ enum Form {
 impl Arguments {
     pub fn run(self) -> Result<()> {
         let form = match &*gt_data::extension(&self.out) {
-            "svg" => Form::Drawing,
+            "svg" => Form::Svg,
+            "png" => Form::Png,
             "json" => Form::Json,
             _ => Form::Table,
         };
         if form == Form::Table {
             Records::check(&self.out).map_err(|_| {
-                anyhow!("{}: unknown format: expected .svg, .json, .parquet, .csv, .tsv or .jsonl", self.out.display())
+                anyhow!(
+                    "{}: unknown format: expected .svg, .png, .json, .parquet, .csv, .tsv or .jsonl",
+                    self.out.display()
+                )
             })?;
         }
         super::output::check_folder(&self.out)?;
@@ -107,9 +112,10 @@ impl Arguments {
         let graph = self.find(&graphs)?;
         let attention = model.attention(graphs.store(), graph)?;
         match form {
-            Form::Drawing => {
-                let graph = graphs.store().graph(graph);
-                gt_data::write_bytes(&self.out, self.draw(&model, graph, &attention, &chosen)?.as_bytes())?
+            Form::Svg | Form::Png => {
+                let svg = self.draw(&model, graphs.store().graph(graph), &attention, &chosen)?;
+                let bytes = if form == Form::Png { to_png(&svg)? } else { svg.into_bytes() };
+                gt_data::write_bytes(&self.out, &bytes)?;
             }
             Form::Json => {
                 let text = serde_json::to_string(&self.object(&attention, &chosen))?;
@@ -140,7 +146,7 @@ impl Arguments {
             ensure!((1..=count).contains(&number), "--{what} {number}: {of} has the {what}s 1 to {count}");
             Ok(number - 1)
         };
-        let drawing = form == Form::Drawing;
+        let drawing = matches!(form, Form::Svg | Form::Png);
         let chosen = match self.layer {
             Some(layer) => vec![among("layer", layer, layers, "the model")?],
             None if drawing => vec![layers - 1],

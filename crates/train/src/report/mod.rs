@@ -7,10 +7,11 @@
 //! | [`configuration`] | the configuration, with marked changes |
 //! | [`data`] | the section about the data |
 //! | [`document`] | the page around them |
-//! | [`chart`] | curves over epochs |
+//! | [`chart`] | the figure of the curves over epochs |
 //! | [`scatter`] | predicted against true numbers |
 //! | [`ranking`] | ROC and precision–recall curves |
 //! | [`confusion`] | counts of predicted against true classes |
+//! | [`worst`] | the predictions that are furthest from their labels |
 //! | [`axis`] | scales and ticks |
 //! | [`svg`] | lines and texts of drawings |
 //! | [`table`] | heads, rows and scrolling boxes of tables |
@@ -31,6 +32,7 @@ mod scatter;
 mod svg;
 mod table;
 mod text;
+mod worst;
 
 pub use document::document;
 pub use machine::Machine;

@@ -6,11 +6,11 @@ use gt_nn::cpu::Isa;
 use maud::{Markup, html};
 
 use super::baseline::Baseline;
-use super::chart::{Chart, Series};
+use super::chart::{Chart, Panel, Series};
 use super::document::document;
 use super::table::{row, scrolling};
 use super::text::{count, counted, date, duration, number, rate};
-use super::{Report, configuration, confusion, data, of_epoch, ranking, scatter};
+use super::{Report, configuration, confusion, data, of_epoch, ranking, scatter, worst};
 use crate::evaluate::{self, Scores};
 use crate::metrics::{Forms, Metric};
 use crate::outcome::{EpochRecord, Stop};
@@ -22,7 +22,8 @@ pub(super) fn html(report: &Report<'_>) -> String {
     let sections = [
         ("results", "Results", results(report)),
         ("predictions", "Predictions", predictions(report)),
-        ("curves", "Curves", curves(report)),
+        ("curves", "Training", curves(report)),
+        ("worst", "Worst predictions", worst(report)),
         ("data", "Data", data::section(report)),
         ("speed", "Speed", speed(report)),
         ("machine", "Machine", machine(report)),
@@ -211,19 +212,17 @@ fn curves(report: &Report<'_>) -> Markup {
         all.filter(|series| series.values.iter().any(|value| value.is_finite())).collect()
     };
     let rate = vec![Series { class: "lr", values: history.iter().map(|epoch| epoch.lr).collect() }];
-    let charts = [
-        Chart { id: "loss", title: "loss", series: series(&|scores| scores.loss.of(form)), best, log: false },
-        Chart {
-            id: "metric",
-            title: metric_name(report.data.metric),
-            series: series(&|scores| scores.metric.of(form)),
-            best,
-            log: false,
-        },
-        Chart { id: "rate", title: "learning rate", series: rate, best, log: true },
-    ];
+    let (loss, metric) = (series(&|scores| scores.loss.of(form)), series(&|scores| scores.metric.of(form)));
+    let name = metric_name(report.data.metric);
+    let mut panels = Vec::new();
+    // The metric may be the loss that is minimised.
+    if !loss.iter().zip(&metric).all(|(loss, metric)| loss.looks_like(metric)) {
+        panels.push(Panel { title: "loss", series: loss, log: false });
+    }
+    panels.push(Panel { title: name, series: metric, log: false });
+    panels.push(Panel { title: "learning rate", series: rate, log: true });
     html! {
-        div.charts { @for chart in &charts { (chart.figure()) } }
+        (Chart { panels, best }.figure())
         p.quiet {
             @if form == MetricForm::Paper { "In the paper’s form. " }
             "The training split is shown as the steps of the epoch saw it."
@@ -273,6 +272,16 @@ fn predictions(report: &Report<'_>) -> Markup {
     };
     let labels = counted(confusion::labels(predicted), if report.data.links.is_some() { "pair" } else { "label" });
     html! { p.quiet { "The " (split.name()) " split, " (when) ": " (labels) "." } (content) }
+}
+
+fn worst(report: &Report<'_>) -> Markup {
+    match &report.outcome.predictions {
+        Some((split, outputs)) => {
+            let predicted = evaluate::predicted(report.data, outputs);
+            worst::table(report.data, *split, predicted)
+        }
+        None => html! { p { "No epoch was completed in this sitting." } },
+    }
 }
 
 /// A list of names and values.
