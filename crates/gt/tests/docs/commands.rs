@@ -11,7 +11,7 @@ use crate::samples;
 /// Blocks that need a download, a compiler, a GPU or hours, by page.
 const NOT_RUN: [(&str, usize); 8] = [
     ("CONTRIBUTING.md", 4),
-    ("README.md", 1),
+    ("README.md", 2),
     ("docs/explanation/benchmarks.md", 1),
     ("docs/explanation/cuda.md", 2),
     ("docs/explanation/reproduction.md", 1),
