@@ -15,15 +15,18 @@ pub struct FileFacts {
     unread: Vec<String>,
     /// Whether targets were written as real numbers and read as classes.
     classes_from_numbers: bool,
+    /// Rows below which a category is rare; 0 if none is.
+    rare: usize,
 }
 
 impl FileFacts {
-    /// The facts of a data set as it was read.
-    pub fn new(dataset: &Dataset) -> Self {
+    /// The facts of a data set as it was read. `rare` is `data.rare`.
+    pub fn new(dataset: &Dataset, rare: usize) -> Self {
         let schema = dataset.schema();
         let ignored = schema.node.ignored.iter().chain(&schema.edge.ignored).cloned();
         let carried = dataset.extras().iter().map(|extra| extra.name().to_owned());
-        Self { unread: ignored.chain(carried).collect(), classes_from_numbers: dataset.has_classes_from_numbers() }
+        let classes_from_numbers = dataset.has_classes_from_numbers();
+        Self { unread: ignored.chain(carried).collect(), classes_from_numbers, rare }
     }
 }
 
@@ -51,7 +54,7 @@ pub fn describe(
     for (level, columns, ranges) in
         [(Level::Node, &schema.node, &found.ranges[0]), (Level::Edge, &schema.edge, &found.ranges[1])]
     {
-        describe_features(level, columns, ranges, &mut lines);
+        describe_features(level, columns, ranges, facts.rare, &mut lines);
     }
     if !facts.unread.is_empty() {
         lines.add(&format!("columns that are not read: {}", list(&facts.unread)));
@@ -163,13 +166,13 @@ fn describe_target(column: &TargetColumn, kind: TargetKind, found: &TargetFindin
     }
 }
 
-fn describe_features(level: Level, columns: &FeatureSchema, ranges: &[(f32, f32)], lines: &mut Lines) {
+fn describe_features(level: Level, columns: &FeatureSchema, ranges: &[(f32, f32)], rare: usize, lines: &mut Lines) {
     if columns.layout().is_empty() {
         let every = if level == Level::Node { "; all nodes have the same input" } else { "" };
         return lines.add(&format!("features of {level}s: none{every}"));
     }
     lines.add(&format!("features of {level}s:"));
-    let mut all: Vec<String> = columns.categorical.iter().map(describe_vocabulary).collect();
+    let mut all: Vec<String> = columns.categorical.iter().map(|column| describe_vocabulary(column, rare)).collect();
     all.extend(columns.continuous.iter().zip(ranges).map(|(name, (least, most))| {
         format!("{name}: numbers, {} to {}", short(f64::from(*least)), short(f64::from(*most)))
     }));
@@ -181,13 +184,14 @@ fn describe_features(level: Level, columns: &FeatureSchema, ranges: &[(f32, f32)
     }
 }
 
-fn describe_vocabulary(column: &Vocabulary) -> String {
+fn describe_vocabulary(column: &Vocabulary, rare: usize) -> String {
     let names = (0..column.size).map(|value| column.value_name(value));
     let text = match column.names.is_empty() {
         true => format!("0 to {}", column.size.saturating_sub(1)),
         false => list(&names.collect::<Vec<_>>()),
     };
-    format!("{}: categorical, {} values: {text}", column.name, column.size)
+    let none_is_rare = if rare > 0 && !column.other { "; none is rare, so unknown ones are errors" } else { "" };
+    format!("{}: categorical, {} values: {text}{none_is_rare}", column.name, column.size)
 }
 
 fn describe_oddities(graphs: &GraphStore, schema: &Schema, found: &Findings, lines: &mut Lines) {

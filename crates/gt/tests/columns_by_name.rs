@@ -158,6 +158,7 @@ fn columns_are_chosen_in_every_format_and_the_model_remembers_them() {
             place.done(&format!("predict {converted}.run --data {converted} --out c.csv"));
             assert_eq!(text, std::fs::read_to_string(place.path("c.csv")).unwrap(), "{converted}");
         }
+        place.done(&format!("train --data {file} --out without {SMALL} --target gap --ignore y"));
         let train = format!("train --data {file} --out no {SMALL}");
         let message = place.refused(&format!("{train} --ignore nothing"));
         assert!(
@@ -211,7 +212,9 @@ fn rare_and_unknown_categories_share_an_entry_and_vocabularies_can_be_larger() {
     for file in ["g.jsonl", "g_nodes.csv"] {
         let place = Place::new();
         write(&place, "Xe");
-        place.done(&format!("train --data {file} --out run {SMALL} --set data.rare=20"));
+        let output = place.gt(&format!("train --data {file} --out run {SMALL} --set data.rare=20"));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("categorical, 2 values: C, other") && said.contains("none is rare"), "{said}");
         write(&place, "Kr");
         place.done(&format!("predict run --data {file} --out p.csv --on-error stop"));
         let text = std::fs::read_to_string(place.path("p.csv")).unwrap();

@@ -309,7 +309,10 @@ impl Resolver {
                 found.push(name);
             }
         }
-        if let Some(column) = self.choice.names().find(|name| !found.contains(&name.as_str())) {
+        // The column `y` is not looked at if other columns are the targets.
+        let is_unread =
+            |name: &String| name == c::Y && !self.choice.targets.is_empty() && !self.choice.targets.contains(name);
+        if let Some(column) = self.choice.names().find(|name| !found.contains(&name.as_str()) && !is_unread(name)) {
             let found = found.into_iter().map(str::to_owned).collect();
             return Err(FileProblem::MissingColumn { column: column.clone(), found, hint: "" });
         }

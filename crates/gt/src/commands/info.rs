@@ -27,7 +27,7 @@ impl Arguments {
         if self.json {
             return console::print_json(&info);
         }
-        let facts = FileFacts::new(&dataset);
+        let facts = FileFacts::new(&dataset, 0);
         let lines = describe(dataset.graphs(), dataset.schema(), dataset.split(), &facts, false);
         console::print(&format!("{}\n{}\n", describe_dataset(&info), lines.join("\n")))
     }

@@ -144,7 +144,7 @@ impl Arguments {
 
     /// Makes the data ready for a run. `notes` prints what a training should know.
     fn prepare(&self, dataset: Dataset, file: Option<&Path>, config: &Config, notes: bool) -> Result<PlacedData> {
-        let (has_targets, facts) = (dataset.schema().target.is_some(), FileFacts::new(&dataset));
+        let (has_targets, facts) = (dataset.schema().target.is_some(), FileFacts::new(&dataset, config.data.rare));
         let data = Prepared::for_training(dataset, config, encoding_cache().as_ref());
         let data = data.map_err(|e| e.in_file(file))?;
         if notes {
