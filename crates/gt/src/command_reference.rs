@@ -134,10 +134,15 @@ fn render_argument(argument: &Arg) -> String {
     format!("| `{}` | {} | {} |\n", argument.to_string().replace('|', "\\|"), cell(&default), cell(&meaning))
 }
 
-/// An example with its remark as a comment of the shell.
+/// An example with its remark as a comment of the shell; a long one is broken before an option.
 fn example(line: &str) -> String {
-    match line.split_once("   (") {
-        Some((command, remark)) => format!("{command}   # {}\n", remark.trim_end_matches(')')),
+    let line = match line.split_once("   (") {
+        Some((command, remark)) => format!("{command}   # {}", remark.trim_end_matches(')')),
+        None => line.to_owned(),
+    };
+    let cut = line.get(..90).filter(|_| line.len() > 100).and_then(|start| start.rfind(" --"));
+    match cut {
+        Some(at) => format!("{} \\\n   {}\n", &line[..at], &line[at..]),
         None => format!("{line}\n"),
     }
 }

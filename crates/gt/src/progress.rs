@@ -109,7 +109,7 @@ pub fn start_line(
 }
 
 /// The line of an epoch: at most 80 columns, also behind the label of a seed. Only the paper's form
-/// shows the test metric: nobody should choose settings by watching it.
+/// shows the test metric, because settings should not be chosen by watching it.
 pub fn epoch_line(metric: &str, form: MetricForm, record: &EpochRecord) -> String {
     let EpochRecord { epoch, lr, train, val, test, seconds, .. } = record;
     let test = test

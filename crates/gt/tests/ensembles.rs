@@ -8,7 +8,7 @@ use support::{Place, assert_names};
 const SMALL: &str = "--device cpu --set train.epochs=2 --set train.batch=8 --set model.layers=1 --set model.width=8 \
                      --set model.heads=2";
 
-/// Paths of 3 to 8 nodes with a label; parts are dealt in turns.
+/// Paths of 3 to 8 nodes with a label; parts are dealt interleaved.
 fn paths(count: usize, label: impl Fn(usize) -> Value) -> String {
     let path = |i: usize| {
         let n = 3 + i % 6;

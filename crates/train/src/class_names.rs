@@ -17,8 +17,8 @@ pub(crate) fn add_classes(
     records.texts(name, classes.iter().map(Option::as_deref));
 }
 
-/// The name of the column with the probability of a class: `y_p1`, or `y_p_toxic` for a class with a
-/// name.
+/// The name of the column with the probability of a class: `y_p1`, or `y_p_toxic` for a class with
+/// a name.
 pub(crate) fn probability_name(name: &str, target: &TargetColumn, class: usize) -> String {
     let separator = if class < target.names.len() { "_" } else { "" };
     format!("{name}_p{separator}{}", target.class_name(class))

@@ -57,8 +57,8 @@ pub fn evaluate(data: &Prepared, backend: &mut dyn Backend, split: Split, batch:
 }
 
 /// Scores several models together on a split: the mean of their predictions, or of their
-/// probabilities. `config` is that of the first model, with the split to score. In the paper's form,
-/// the loss is the mean over batches of the size in `config`.
+/// probabilities. `config` is that of the first model, with the split to score. In the paper's
+/// form, the loss is the mean over batches of the size in `config`.
 ///
 /// # Errors
 /// If the data does not fit a model, or the device fails.

@@ -16,7 +16,7 @@ pub(crate) struct Origin {
 /// A part of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// All of it.
+    /// The whole graph.
     Whole,
     /// A node.
     Node(usize),

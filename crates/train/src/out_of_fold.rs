@@ -53,8 +53,8 @@ impl FoldPredictions {
     }
 }
 
-/// The rows of all folds, in the order of the data: `graph`, for targets of nodes `node`, `fold`,
-/// then for each target its label under its name, and its prediction. The prediction is
+/// The rows of all folds, in the order of the data. The columns are `graph`, for targets of nodes
+/// `node`, and `fold`, then for each target its label and its prediction. The prediction is
 /// `predicted_NAME` for numbers and classes, and the probabilities are `NAME_p0`, `NAME_p1`, …, or
 /// `NAME_p_CLASS` for classes with names.
 pub fn out_of_fold(folds: &[&FoldPredictions]) -> Records {

@@ -75,8 +75,8 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Makes a data set ready for training. Encodings that the data lacks are taken from `cache`, or
-    /// computed and added to `cache`.
+    /// Makes a data set ready for training. Encodings that the data lacks are taken from `cache`,
+    /// or computed and added to `cache`.
     ///
     /// # Errors
     /// If data and configuration do not fit, or the training or validation split has no labels.

@@ -161,9 +161,8 @@ impl QueryReport {
     }
 }
 
-/// Computes a result for every graph of a file with a model, or with several models together, and
-/// writes them, row by row, in the order of the
-/// file.
+/// Computes a result for every graph of a file, with one model or several models together. Rows are
+/// written one by one, in the order of the file.
 ///
 /// Memory is bounded by a chunk and by the largest graph. The output is complete or not there.
 ///

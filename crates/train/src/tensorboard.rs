@@ -90,8 +90,8 @@ fn version(time: f64) -> Vec<u8> {
     event.0
 }
 
-/// Loss and metric as in the progress line; undefined values are left out, and so is the test split
-/// in the exact form: nobody should choose settings by watching it.
+/// Loss and metric as in the progress line. Undefined values are left out. The test split is left
+/// out in the exact form, because settings should not be chosen by watching it.
 fn scalars(epoch: &EpochRecord, metric: Metric, form: MetricForm) -> Vec<u8> {
     let mut summary = Message::default();
     let mut add = |tag: &str, number: f64| {

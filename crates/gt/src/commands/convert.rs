@@ -35,8 +35,8 @@ struct ColumnArguments {
     /// Column to predict; may be repeated [default: y; in tables also label]
     #[arg(long, value_name = "COLUMN")]
     target: Vec<String>,
-    /// Column of categories, also for targets; may be repeated [default: columns of whole numbers or
-    /// names]
+    /// Column of categories, also for targets; may be repeated [default: columns of whole numbers
+    /// or names]
     #[arg(long, value_name = "COLUMN")]
     categorical: Vec<String>,
     /// Column of real numbers, also for targets; may be repeated

@@ -21,8 +21,8 @@ use crate::device::DeviceArgs;
 /// the prediction; then the reason why a row is empty. Predictions of real numbers have a column
 /// per target, under the target's name. For one class there is the most likely class, under the
 /// target's name, and the probability of class K as NAME_pK. Classes with names, such as
-/// toxic, are written by name, with NAME_p_toxic. Several yes/no labels have NAME_p1 each, links have
-/// link_p1.
+/// toxic, are written by name, with NAME_p_toxic. Several yes/no labels have NAME_p1 each, links
+/// have link_p1.
 ///
 /// A link model scores the edges of the data, or the pairs of --pairs, with all edges of the data
 /// present.

@@ -1,5 +1,5 @@
-//! Every `sh` block of a page runs, line by line, in a folder with small files of the names that the
-//! page uses.
+//! Every `sh` block of a page runs, line by line, in a folder with small files of the names that
+//! the page uses.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

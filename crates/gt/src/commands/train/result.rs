@@ -76,8 +76,8 @@ impl Measure {
 type ModelOf = fn(&Outcome, Split) -> Option<&Scores>;
 
 impl Arguments {
-    /// Prints mean and deviation over the runs, as papers report them, and writes the predictions of
-    /// a cross-validation.
+    /// Prints mean and deviation over the runs, as papers report them, and writes the predictions
+    /// of a cross-validation.
     pub(super) fn print_together(&self, plan: &Plan, done: &[Done]) -> Result<()> {
         let (Some(several), [first, ..]) = (plan.several, done) else { return Ok(()) };
         let file = write_out_of_fold(plan, done)?;
