@@ -5,7 +5,8 @@
 //!
 //! ```text
 //! pyftsubset DejaVuSans.ttf --no-hinting --layout-features=kern \
-//!     --unicodes=U+0020-007E,U+00A0-017F,U+0370-03FF,U+0400-045F,U+2010-2026,U+2190-2194,U+2212 --output-file=DejaVuSans-subset.ttf
+//!     --unicodes=U+0020-007E,U+00A0-017F,U+0370-03FF,U+0400-045F,U+2010-2026,U+2190-2194,U+2212 \
+//!     --output-file=DejaVuSans-subset.ttf
 //! ```
 
 use resvg::tiny_skia::{Pixmap, Transform};
