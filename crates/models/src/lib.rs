@@ -19,6 +19,7 @@ mod names;
 mod presets;
 mod published;
 pub mod torch;
+mod transfer;
 mod weights;
 
 pub use config::{Config, ConfigError, ConfigProblem};
@@ -32,4 +33,5 @@ pub use model::{
 pub use names::{norm_name, parameter_name};
 pub use presets::Preset;
 pub use published::{PublishedEncoding, PublishedSet};
+pub use transfer::{InputMismatch, Renumbering, Transfer, adopt_inputs, frozen_parts, transfer_weights};
 pub use weights::{Misfit, WeightsError, load_optimizer, save_optimizer};

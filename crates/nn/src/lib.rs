@@ -18,4 +18,4 @@ pub use loss::{Loss, loss_of};
 pub use network::{AttentionScope, Clamp, Gate, HeadInput, Input, Jump, LayerKind, Network, Norm, Readout};
 pub use parameters::{Parameter, Parameters, Role, Stream, Term, WeightOrBias};
 pub use real::Real;
-pub use weights::{NormSite, OptimizerState, Weights};
+pub use weights::{Frozen, NormSite, OptimizerState, Weights};

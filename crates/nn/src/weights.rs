@@ -25,7 +25,7 @@ pub struct NormSite {
 impl NormSite {
     /// Position among the running statistics, where every layer has two normalisations of each
     /// stream.
-    fn index(self, network: &Network) -> usize {
+    pub(crate) fn index(self, network: &Network) -> usize {
         let streams = network.norm_streams().len();
         let stream = usize::from(self.stream == Stream::Edge);
         (2 * self.layer + self.number - 1) * streams + stream
@@ -55,6 +55,15 @@ impl Network {
         }
         sites
     }
+}
+
+/// What training leaves as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Frozen {
+    /// Positions in the list of the network's parameters.
+    pub parameters: Vec<usize>,
+    /// Batch normalisations whose running statistics stay.
+    pub sites: Vec<NormSite>,
 }
 
 /// Running mean and variance of one batch normalisation, `[padded width]` each.

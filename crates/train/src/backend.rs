@@ -6,6 +6,7 @@ use std::sync::Arc;
 use gt_graph::Split;
 use gt_models::config::SignFlip;
 use gt_models::{Config, initial_weights};
+use gt_nn::Frozen;
 use gt_nn::backend::{Backend, Cpu, Cuda, CudaDataset, CudaSettings, Device};
 use gt_nn::cpu::Isa;
 use gt_nn::cuda::{CpuOnly, CudaError, Precision};
@@ -69,11 +70,15 @@ impl Resident {
     pub fn backend<'a>(&self, data: &'a Prepared, config: &Config, purpose: Purpose) -> Result<Box<dyn Backend + 'a>> {
         let weights = initial_weights(&data.network, config.train.seed);
         let Self::Cuda { data: resident, precision, cache } = self else {
-            return Ok(Box::new(Cpu::new(data, &weights, data.loss, Isa::detect())));
+            let cpu = Cpu::new(data, &weights, data.loss, Isa::detect());
+            return Ok(Box::new(cpu.with_frozen(&data.frozen)));
         };
         let lacking = |what| Err(TrainError::Device(CudaError::Unsupported(what)));
         if purpose == Purpose::Training && config.train.accumulate > 1 {
             return lacking(CpuOnly::Accumulate);
+        }
+        if purpose == Purpose::Training && data.frozen != Frozen::default() {
+            return lacking(CpuOnly::Freeze);
         }
         if purpose == Purpose::Training && config.train.skip_bad_steps {
             return lacking(CpuOnly::SkipBadSteps);

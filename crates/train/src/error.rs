@@ -9,6 +9,7 @@ use gt_models::{ConfigError, EncodingError, ModelError, ModelFileError};
 use gt_nn::backend::{BackendError, NotFinite};
 use gt_nn::cuda::CudaError;
 
+use crate::init::InitProblem;
 use crate::memory::TooLarge;
 use crate::query::NoResult;
 
@@ -43,6 +44,17 @@ pub enum TrainError {
         /// Why.
         source: ModelFileError,
     },
+    /// Training cannot start from a model.
+    #[error("{}: {problem}", path.display())]
+    Init {
+        /// The model's file.
+        path: PathBuf,
+        /// Why.
+        problem: InitProblem,
+    },
+    /// Parameters cannot be frozen.
+    #[error(transparent)]
+    Frozen(InitProblem),
     /// The machine is too small.
     #[error(transparent)]
     Memory(#[from] TooLarge),

@@ -11,13 +11,14 @@ use gt_graph::{
     GraphBatch, GraphError, GraphStore, Level, MISSING_CLASS, Schema, Split, TargetKind, TargetRows, TargetSchema,
 };
 use gt_models::config::{DataConfig, MetricForm, TaskName};
-use gt_models::{Config, Model};
+use gt_models::{Config, Model, Renumbering};
 use gt_nn::backend::{DataSource, Labels, PassPlan, PreparedBatch, labels_by_batches};
-use gt_nn::{Loss, Network, Weights};
+use gt_nn::{Frozen, Loss, Network, Weights};
 use sha2::{Digest, Sha256};
 
 use crate::encodings::{EncodingCache, ensure_encodings};
 use crate::error::{DataProblem, Result};
+use crate::init::{Init, frozen};
 use crate::links::Links;
 use crate::metrics::Metric;
 use crate::pass::pair_stream;
@@ -72,6 +73,20 @@ pub struct Prepared {
     /// Hash of the contents of the data file, by which a resumed run recognises its data; empty
     /// where nothing is trained.
     pub(crate) fingerprint: String,
+    /// The model whose weights training starts with.
+    pub(crate) init: Option<Init>,
+    /// What training leaves as it is.
+    pub(crate) frozen: Frozen,
+}
+
+/// What happens to the categories of the data.
+enum Inputs {
+    /// The data was read for a model.
+    Kept,
+    /// Categories with fewer training rows than this number share an entry; 0 for none.
+    MergeRare(usize),
+    /// Categories get the numbers that they have in a model.
+    Renumbered(Vec<Renumbering>),
 }
 
 impl Prepared {
@@ -82,8 +97,17 @@ impl Prepared {
     /// If data and configuration do not fit, or the training or validation split has no labels.
     pub fn for_training(dataset: Dataset, config: &Config, cache: Option<&EncodingCache>) -> Result<Self> {
         let fingerprint = fingerprint(&dataset);
-        let schema = dataset.schema().clone();
-        let mut prepared = Self { fingerprint, ..Self::build(dataset, config, schema, config.data.rare, cache)? };
+        let init = Init::open(config)?;
+        let (schema, renumbered) = match &init {
+            Some(init) => init.adopt(dataset.schema())?,
+            None => (dataset.schema().clone(), Vec::new()),
+        };
+        let inputs = match &init {
+            Some(_) => Inputs::Renumbered(renumbered),
+            None => Inputs::MergeRare(config.data.rare),
+        };
+        let mut prepared = Self { fingerprint, init, ..Self::build(dataset, config, schema, inputs, cache)? };
+        prepared.frozen = frozen(&prepared.network, config)?;
         for split in [Split::Train, Split::Val] {
             prepared.ensure_labels(split)?;
         }
@@ -105,16 +129,15 @@ impl Prepared {
             // Other data than that of the folds the model was trained on.
             (config.to_mut().data.folds, config.to_mut().data.fold) = (None, None);
         }
-        let prepared = Self::build(dataset, &config, model.schema.clone(), 0, cache)?;
+        let prepared = Self::build(dataset, &config, model.schema.clone(), Inputs::Kept, cache)?;
         Ok(Self { scaling: model.scaling.clone(), ..prepared })
     }
 
-    /// `rare` is the number of training rows below which a category shares an entry; 0 for none.
     fn build(
         dataset: Dataset,
         config: &Config,
         mut schema: Schema,
-        rare: usize,
+        inputs: Inputs,
         cache: Option<&EncodingCache>,
     ) -> Result<Self> {
         let loss = config.loss(&schema)?;
@@ -144,7 +167,13 @@ impl Prepared {
             (None, Level::Graph) => splits.rows(Split::Train.name()),
             _ => (0..graphs.len()).collect(),
         };
-        merge_rare(&mut schema, &mut graphs, &training, rare);
+        match inputs {
+            Inputs::Kept => {}
+            Inputs::MergeRare(rare) => merge_rare(&mut schema, &mut graphs, &training, rare),
+            Inputs::Renumbered(columns) => columns.iter().for_each(|Renumbering { level, column, places }| {
+                graphs.map_categories(*level, *column, |value| places[value as usize]);
+            }),
+        }
         ensure_encodings(&mut graphs, &config.model, cache)?;
         let mut decided = config.clone();
         decided.links.directed = links.as_ref().map(Links::directed).or(config.links.directed);
@@ -163,6 +192,8 @@ impl Prepared {
             links,
             splits,
             fingerprint,
+            init: None,
+            frozen: Frozen::default(),
         })
     }
 

@@ -24,6 +24,14 @@ pub struct RunDirectory {
 }
 
 impl RunDirectory {
+    /// The copy of the model of `train.init`.
+    pub(crate) const INIT: &str = "init.safetensors";
+
+    /// The copy of the model that the run started from, if it started from one.
+    pub fn init(&self) -> Option<PathBuf> {
+        Some(self.path.join(Self::INIT)).filter(|path| path.is_file())
+    }
+
     /// Creates or opens the directory, and locks it against other processes.
     ///
     /// # Errors

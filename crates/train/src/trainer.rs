@@ -130,12 +130,27 @@ impl<'a> Trainer<'a> {
             None if run.path().join("model.safetensors").exists() => {
                 return Err(TrainError::run(&run.checkpoints(), RunProblem::NoCheckpoint));
             }
-            None if run.has_begun() => observer.note("no checkpoint had been completed; starting from the beginning"),
-            None => {}
+            None => {
+                if run.has_begun() {
+                    observer.note("no checkpoint had been completed; starting from the beginning");
+                }
+                trainer.start_from(observer)?;
+            }
         }
         run.write("metrics.jsonl", trainer.metrics.as_bytes())?;
         trainer.events = Some(EventFile::open(run.path(), data.metric, data.form, &run.history()?)?);
         Ok(trainer)
+    }
+
+    /// Loads the weights of `train.init`, and keeps a copy of the model for a resumed run.
+    fn start_from(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        let Some(init) = &self.data.init else { return Ok(()) };
+        let (weights, note) = init.apply(self.backend.weights()?)?;
+        self.backend.load(&weights, None)?;
+        self.model.weights = weights;
+        self.run.write(RunDirectory::INIT, &init.to_bytes())?;
+        observer.note(&note);
+        Ok(())
     }
 
     fn restore(&mut self, found: &checkpoint::Found, observer: &mut dyn Observer) -> Result<()> {

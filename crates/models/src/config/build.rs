@@ -8,6 +8,7 @@ use gt_nn::{Channels, HeadInput, Input, Loss, Network};
 
 use super::{
     Config, ConfigError, DataConfig, EdgeHead, Encoding, LinksConfig, LossName, ModelConfig, ProblemKind, TaskName,
+    TrainConfig,
 };
 
 /// The input that embeds the columns; without columns, the constant 1 through a linear layer, as
@@ -110,6 +111,7 @@ impl Config {
         Self {
             data: DataConfig::default().complete(),
             model: ModelConfig::default().complete(),
+            train: TrainConfig::default().complete(),
             links: LinksConfig::default().complete(),
             ..Default::default()
         }

@@ -16,7 +16,8 @@ pub(crate) use problem::Problems;
 pub use problem::{ConfigError, ConfigProblem, ProblemKind};
 pub use reference::{KeyReference, SectionReference, reference};
 pub use training::{
-    DataConfig, LossName, Optimizer, OptimizerConfig, Schedule, ScheduleConfig, Select, SignFlip, TaskName, TrainConfig,
+    DataConfig, InitLayers, LossName, Optimizer, OptimizerConfig, Schedule, ScheduleConfig, Select, SignFlip, TaskName,
+    TrainConfig,
 };
 
 use serde::{Deserialize, Serialize};

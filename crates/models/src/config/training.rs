@@ -347,12 +347,42 @@ pub enum SignFlip {
     Off,
 }
 
+/// Which weights of `train.init` a training starts with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum InitLayers {
+    /// All that fit.
+    #[default]
+    All,
+    /// All that fit but the head.
+    Encoder,
+}
+
+impl InitLayers {
+    fn is_all(&self) -> bool {
+        *self == Self::All
+    }
+}
+
 /// Batches, loss, and when to stop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrainConfig {
     /// Seed of the initial weights, the order of graphs, the signs of eigenvectors, and dropout.
     pub seed: u64,
+    /// A model file, or the directory of a run, whose weights training starts with; empty: the
+    /// weights are drawn from the seed. Every tensor whose name and shape fit is taken.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub init: String,
+    /// Which weights of `init` are taken: `all` that fit, or those of the `encoder`: all but the
+    /// head.
+    #[serde(skip_serializing_if = "InitLayers::is_all")]
+    pub init_layers: InitLayers,
+    /// Beginnings of names of parameters that training does not change, such as `"embedding"`,
+    /// `"layers.0"`, `"layers"` or `"MLP_layer"`. The running statistics of their batch
+    /// normalisations stay, too.
+    #[serde(with = "names", skip_serializing_if = "Vec::is_empty")]
+    pub freeze: Vec<String>,
     /// Graphs per batch.
     pub batch: usize,
     /// Value on the validation split that decides which epoch has the best model. A plateau and
@@ -386,6 +416,9 @@ impl Default for TrainConfig {
     fn default() -> Self {
         Self {
             seed: 41,
+            init: String::new(),
+            init_layers: InitLayers::All,
+            freeze: Vec::new(),
             batch: 128,
             select: Select::Auto,
             accumulate: 1,
@@ -401,6 +434,11 @@ impl Default for TrainConfig {
 }
 
 impl TrainConfig {
+    pub(super) fn complete(self) -> Self {
+        // Any values but those that are left out.
+        Self { init: "?".into(), init_layers: InitLayers::Encoder, freeze: vec!["?".into()], ..self }
+    }
+
     pub(super) fn check(&self, problems: &mut Problems) {
         for (key, value) in
             [("train.batch", self.batch), ("train.accumulate", self.accumulate), ("train.epochs", self.epochs)]

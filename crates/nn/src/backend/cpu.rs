@@ -11,7 +11,7 @@ use super::source::{DataSource, PreparedBatch};
 use super::{Backend, BackendError};
 use crate::cpu::{Engine, Isa};
 use crate::loss::{Loss, loss_of};
-use crate::weights::{OptimizerState, Weights};
+use crate::weights::{Frozen, OptimizerState, Weights};
 
 /// A network on the CPU, with a data set.
 pub struct Cpu<'a> {
@@ -33,6 +33,13 @@ impl<'a> Cpu<'a> {
         Self { source, engine, loss, plan: None, name: isa.name().to_owned() }
     }
 
+    /// Freezes parameters and running statistics: no later training pass changes them.
+    #[must_use]
+    pub fn with_frozen(mut self, frozen: &Frozen) -> Self {
+        self.engine.freeze(frozen);
+        self
+    }
+
     fn train(
         &mut self,
         plan: &PassPlan,
@@ -46,7 +53,9 @@ impl<'a> Cpu<'a> {
         for_each_batch(*source, plan, |number, ready| {
             engine.set_dropout_key(steps.dropout_key.wrapping_add(outcome.steps));
             let statistics = steps.skip_bad_steps.then(|| engine.running_pairs());
+            let kept = engine.frozen_running();
             let value = ready.train(engine, scope, loss);
+            kept.iter().for_each(|before| engine.restore_frozen_running(before));
             if steps.accumulate > 1 {
                 engine.accumulate(number % steps.accumulate == 0);
             }

@@ -7,7 +7,7 @@
 //! Adam adds weight decay to the gradient. AdamW subtracts `lr·λ·θ` from the parameter. With a
 //! largest norm, g is first scaled by `min(1, norm/(‖g‖ + 1e-6))`, with ‖g‖ over all parameters.
 //! Parameters that no gradient can reach (the last layer's edge stream) do not change, not even by
-//! decay.
+//! decay. Neither do frozen parameters.
 
 use rayon::prelude::*;
 
@@ -105,10 +105,13 @@ impl<T: Real> Engine<T> {
 
     fn step_in_pool(&mut self, adam: &Adam) -> f64 {
         let (isa, reached) = (self.isa, self.reached());
-        let Self { values, gradient, adam: state, .. } = self;
+        let Self { values, gradient, adam: state, frozen, .. } = self;
         state.first.size(values.len());
         state.second.size(values.len());
         state.steps += 1;
+        // Frozen parameters have no share in the norm.
+        frozen.iter().for_each(|&at| gradient[at] = T::ZERO);
+        let kept: Vec<T> = frozen.iter().map(|&at| values[at]).collect();
         let norm = norm(gradient);
         let scale = if adam.clip > 0.0 { (adam.clip / (norm + 1e-6)).min(1.0) } else { 1.0 };
         let t = f64::from(state.steps);
@@ -122,6 +125,12 @@ impl<T: Real> Engine<T> {
             zipped.for_each(|(((value, first), second), gradient)| {
                 T::dispatch(isa, Update { adam, scale, c1, c2, value, first, second, gradient });
             });
+        }
+        // Weight decay has moved them.
+        for (&at, value) in self.frozen.iter().zip(kept) {
+            self.values[at] = value;
+            self.adam.first[at] = T::ZERO;
+            self.adam.second[at] = T::ZERO;
         }
         self.refresh();
         norm

@@ -22,7 +22,7 @@ use crate::loss::Loss;
 use crate::network::{Jump, LayerKind, Network, Norm};
 use crate::parameters::{Layer, Parameters, Region};
 use crate::real::Real;
-use crate::weights::{RunningPair, Weights, gather, scatter};
+use crate::weights::{Frozen, RunningPair, Weights, gather, scatter};
 
 /// Values that one task adds up or transposes.
 const CHUNK: usize = 1 << 13;
@@ -64,6 +64,10 @@ pub struct Engine<T> {
     /// Sum of several batches' gradients.
     pub(crate) accumulated: Buffer<T>,
     pub(crate) adam: AdamState<T>,
+    /// Positions among the values that no step changes.
+    pub(crate) frozen: Vec<usize>,
+    /// Positions of the running statistics that training does not change.
+    frozen_running: Vec<usize>,
     /// Per layer: first and second normalisation, of nodes and edges.
     pub(crate) sites: Vec<[Pair<Site<T>>; 2]>,
     /// 1 for channels, 0 for padding.
@@ -111,6 +115,8 @@ impl<T: Real> Engine<T> {
             gradient: Buffer::zeros(layout.size()),
             accumulated: Buffer::default(),
             adam: AdamState::default(),
+            frozen: Vec::new(),
+            frozen_running: Vec::new(),
             sites,
             mask,
             orders: Orders::new(network.channels),
@@ -150,6 +156,24 @@ impl<T: Real> Engine<T> {
     /// A parameter's gradient, in the layout of files.
     pub fn gradient(&self, index: usize) -> Vec<T> {
         gather(&self.layout.list()[index], &self.gradient)
+    }
+
+    /// Freezes parameters and running statistics: no later step changes them.
+    pub fn freeze(&mut self, frozen: &Frozen) {
+        self.frozen = frozen.parameters.iter().flat_map(|&index| self.layout.list()[index].places()).collect();
+        self.frozen_running = frozen.sites.iter().map(|site| site.index(&self.network)).collect();
+    }
+
+    /// The running statistics that a training pass must not change; `None` if it may change all.
+    pub(crate) fn frozen_running(&self) -> Option<Vec<RunningPair<T>>> {
+        (!self.frozen_running.is_empty()).then(|| self.running_pairs())
+    }
+
+    /// Puts back the frozen ones of earlier running statistics.
+    pub(crate) fn restore_frozen_running(&mut self, before: &[RunningPair<T>]) {
+        let mut now = self.running_pairs();
+        self.frozen_running.iter().for_each(|&at| now[at] = before[at].clone());
+        self.load_running(&now);
     }
 
     /// Loads parameters and running statistics.

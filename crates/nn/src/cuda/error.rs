@@ -93,6 +93,9 @@ pub enum CpuOnly {
     /// Training that skips steps which are not finite.
     #[error("train.skip_bad_steps")]
     SkipBadSteps,
+    /// Parameters that training leaves as they are.
+    #[error("train.freeze")]
+    Freeze,
     /// A head that reads products of nodes.
     #[error("a model that reads products of nodes (model.pairs)")]
     Products,

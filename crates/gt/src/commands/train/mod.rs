@@ -3,12 +3,13 @@
 mod planned;
 mod result;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, anyhow, ensure};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use gt_data::Dataset;
 use gt_models::Config;
 use gt_train::{FoldPredictions, Observer, Prepared, Purpose, Resident, Stop, Trainer};
@@ -43,6 +44,14 @@ pub struct Arguments {
     data: Option<PathBuf>,
     #[command(flatten)]
     columns: DataArgs,
+    /// Start with the weights of this model file or run: all whose names and shapes fit. Without
+    /// CONFIG and --preset, [model] is that of the model; overrules train.init
+    #[arg(long, value_name = "MODEL", conflicts_with = "resume")]
+    init: Option<PathBuf>,
+    /// Which weights of --init: all that fit, or those of the encoder (all but the head);
+    /// overrules train.init_layers
+    #[arg(long, value_enum, value_name = "WHICH", requires = "init")]
+    init_layers: Option<InitLayersName>,
     /// Seed of everything random; overrules train.seed
     #[arg(long, value_parser = crate::commands::seeds::parse_seed())]
     seed: Option<u64>,
@@ -79,6 +88,13 @@ pub struct Arguments {
     json: bool,
 }
 
+/// Weights to start with.
+#[derive(Clone, Copy, ValueEnum)]
+enum InitLayersName {
+    All,
+    Encoder,
+}
+
 /// Data that is ready for training, where the device can reach it.
 struct PlacedData {
     data: Prepared,
@@ -97,16 +113,17 @@ impl Arguments {
         let interrupt = interrupt();
         match plan.several {
             None => {
-                let placed = self.prepare(dataset, file, &plan.runs[0].config, true)?;
+                let placed = self.prepare(dataset, file, &plan, &plan.runs[0].config, true)?;
                 self.print(&self.train(&plan, &plan.runs[0], &placed, &interrupt)?)
             }
             Some(Several::Seeds) => {
-                let placed = self.prepare(dataset, file, &plan.runs[0].config, true)?;
+                let placed = self.prepare(dataset, file, &plan, &plan.runs[0].config, true)?;
                 self.train_all(&plan, &interrupt, |run| self.train(&plan, run, &placed, &interrupt))
             }
             // Every fold has its own split, and so its own labels and scaling.
             Some(Several::Folds) => self.train_all(&plan, &interrupt, |run| {
-                let placed = self.prepare(dataset.clone(), file, &run.config, run.config.data.fold == Some(1))?;
+                let placed =
+                    self.prepare(dataset.clone(), file, &plan, &run.config, run.config.data.fold == Some(1))?;
                 self.train(&plan, run, &placed, &interrupt)
             }),
         }
@@ -143,9 +160,22 @@ impl Arguments {
     }
 
     /// Makes the data ready for a run. `notes` prints what a training should know.
-    fn prepare(&self, dataset: Dataset, file: Option<&Path>, config: &Config, notes: bool) -> Result<PlacedData> {
+    fn prepare(
+        &self,
+        dataset: Dataset,
+        file: Option<&Path>,
+        plan: &Plan,
+        config: &Config,
+        notes: bool,
+    ) -> Result<PlacedData> {
+        let init = plan.runs.iter().find_map(|planned| planned.run.init());
         let (has_targets, facts) = (dataset.schema().target.is_some(), FileFacts::new(&dataset, config.data.rare));
-        let data = Prepared::for_training(dataset, config, encoding_cache().as_ref());
+        let mut config = Cow::Borrowed(config);
+        if let Some(init) = init {
+            // A resumed run reads the copy of the model that was made when the first run began.
+            config.to_mut().train.init = init.to_string_lossy().into_owned();
+        }
+        let data = Prepared::for_training(dataset, &config, encoding_cache().as_ref());
         let data = data.map_err(|e| e.in_file(file))?;
         if notes {
             print_training_notes(&data, &facts, data.links.is_some() && has_targets);

@@ -5,11 +5,12 @@ use std::sync::Once;
 
 use anyhow::{Context, Result, ensure};
 use gt_data::write_bytes;
+use gt_models::config::InitLayers;
 use gt_models::{Config, PublishedSet};
-use gt_train::RunDirectory;
+use gt_train::{RunDirectory, open_result};
 use serde::{Deserialize, Serialize};
 
-use super::Arguments;
+use super::{Arguments, InitLayersName};
 use crate::cache::fetched_zinc;
 use crate::commands::config_args::ConfigSource;
 use crate::commands::configured_data::set_data_file;
@@ -134,7 +135,23 @@ impl Arguments {
             (None, None) => ConfigSource::Text(EMBEDDED),
         };
         let settings = [self.config.settings(), &self.columns.settings()].concat();
-        let mut config = source.load(&settings)?;
+        let init = self.init.as_ref().map(|path| open_result(path).map(|(_, model)| (path, model))).transpose()?;
+        let mut config = match (&init, &source) {
+            (Some((_, model)), ConfigSource::Text(_)) => {
+                let like = Config { model: model.config.model.clone(), ..Config::default() };
+                Config::from_toml_with(&like.to_toml(), &settings)?
+            }
+            _ => source.load(&settings)?,
+        };
+        if let Some((path, _)) = init {
+            let name = path.to_str().with_context(|| format!("{}: the name is no Unicode text", path.display()))?;
+            name.clone_into(&mut config.train.init);
+        }
+        match self.init_layers {
+            Some(InitLayersName::All) => config.train.init_layers = InitLayers::All,
+            Some(InitLayersName::Encoder) => config.train.init_layers = InitLayers::Encoder,
+            None => {}
+        }
         let name = match (&source, &self.data) {
             (ConfigSource::File(file), _) => file.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
             (ConfigSource::Preset(preset), _) => preset.name(),
