@@ -201,6 +201,19 @@ impl FeatureTable {
         self.categorical.iter_mut().skip(column).step_by(columns).for_each(|value| *value = to(*value));
     }
 
+    /// Continuous values of all rows.
+    pub(crate) fn continuous(&self) -> &[f32] {
+        &self.continuous
+    }
+
+    /// Replaces each continuous value by `map(column, value)`.
+    pub(crate) fn map_continuous(&mut self, map: impl Fn(usize, f32) -> f32) {
+        let columns = self.layout.continuous.max(1);
+        for (at, value) in self.continuous.iter_mut().enumerate() {
+            *value = map(at % columns, *value);
+        }
+    }
+
     /// Largest value of each categorical column plus one, and of the multi-hot indices.
     pub(crate) fn vocabularies(&self) -> (Vec<usize>, usize) {
         let a = self.layout.categorical;

@@ -280,6 +280,30 @@ impl GraphStore {
         }
     }
 
+    /// Continuous features of a level, `[rows, continuous columns]`.
+    ///
+    /// # Panics
+    /// If the level is that of graphs.
+    pub fn continuous(&self, level: Level) -> &[f32] {
+        match level {
+            Level::Node => self.node.continuous(),
+            Level::Edge => self.edge.continuous(),
+            Level::Graph => panic!("graphs as a whole have no features"),
+        }
+    }
+
+    /// Replaces each continuous feature of a level by `map(column, value)`.
+    ///
+    /// # Panics
+    /// If the level is that of graphs.
+    pub fn map_continuous(&mut self, level: Level, map: impl Fn(usize, f32) -> f32) {
+        match level {
+            Level::Node => self.node.map_continuous(map),
+            Level::Edge => self.edge.map_continuous(map),
+            Level::Graph => panic!("graphs as a whole have no features"),
+        }
+    }
+
     /// Replaces the targets of all graphs, given one after the other.
     ///
     /// # Errors

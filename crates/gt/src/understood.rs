@@ -2,6 +2,7 @@
 
 use gt_data::{Dataset, Findings, Splits, TargetFindings};
 use gt_graph::{FeatureSchema, GraphStore, Level, Schema, Split, TargetColumn, TargetKind, TargetSchema, Vocabulary};
+use gt_models::Scaling;
 
 /// Width of the lines.
 const WIDTH: usize = 80;
@@ -30,15 +31,24 @@ impl FileFacts {
     }
 }
 
-/// The lines about graphs, of which links are predicted if `links` is true.
+/// The lines about graphs, of which links are predicted if `links` is true. Continuous features of
+/// the graphs have been scaled by `scaling`; the lines show the numbers of the file.
 pub fn describe(
     graphs: &GraphStore,
     schema: &Schema,
     splits: Option<&Splits>,
     facts: &FileFacts,
+    scaling: &Scaling,
     links: bool,
 ) -> Vec<String> {
     let mut found = Findings::new(graphs, schema, splits);
+    for (ranges, scales) in found.ranges.iter_mut().zip([&scaling.node, &scaling.edge]) {
+        for ((least, most), (mean, deviation)) in ranges.iter_mut().zip(scales) {
+            for end in [least, most] {
+                *end = (f64::from(*end) * deviation + mean) as f32;
+            }
+        }
+    }
     let is_used = |name: &str| Split::ALL.iter().any(|split| split.name() == name);
     if splits.is_some_and(|splits| splits.names.iter().any(|name| is_used(name))) {
         // Other parts of the file are not used.

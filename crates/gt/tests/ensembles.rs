@@ -102,7 +102,7 @@ fn runs_that_do_not_fit_together_are_named() {
     assert_names(&said, &["runs/a", "runs/b", "targets"]);
     assert_names(&place.refused("eval runs"), &["runs/a", "runs/b", "targets"]);
     std::fs::remove_dir_all(place.path("runs/b")).unwrap();
-    place.done(&format!("train --data numbers.jsonl --out runs/c --set model.encoding=random-walk {SMALL}"));
+    place.done(&format!("train --data numbers.jsonl --out runs/c --set model.encoding=laplacian {SMALL}"));
     assert_names(&place.refused("eval runs"), &["runs/a", "runs/c", "encodings"]);
     // Other widths and depths fit.
     std::fs::remove_dir_all(place.path("runs/c")).unwrap();

@@ -41,9 +41,11 @@ fn split(number: usize) -> &'static str {
 
 fn write(place: &Place, graphs: impl Iterator<Item = Value>) {
     place.write("data.jsonl", &graphs.map(|graph| format!("{graph}\n")).collect::<String>());
+    // A complete configuration: no key follows the data.
+    place.write("base.toml", &place.done("config show"));
 }
 
-const TRAIN: &str = "train --data data.jsonl --device cpu --threads 1 --set train.epochs=2";
+const TRAIN: &str = "train base.toml --data data.jsonl --device cpu --threads 1 --set train.epochs=2";
 
 /// The error of a run.
 fn error_of(place: &Place, line: &str) -> String {
@@ -71,6 +73,16 @@ fn works(place: &Place, line: &str, out: &str) {
             assert!(loss < 1e3, "gt {line}: {epoch}");
         }
     }
+}
+
+#[test]
+fn the_defaults_learn_graphs_whose_nodes_are_alike() {
+    let place = Place::new();
+    skip_links(&place);
+    let line = "train --data data.jsonl --device cpu --threads 1 --set train.epochs=30 --out run --json";
+    let result: Value = serde_json::from_str(place.done(line).lines().last().unwrap()).unwrap();
+    // One of three classes: chance is 33 %.
+    assert!(result["best"]["test"]["exact"].as_f64().unwrap() > 60.0, "{result}");
 }
 
 #[test]

@@ -139,6 +139,12 @@ fn a_real_browser_shows_reports_of_all_tasks_without_fault() {
     assert_eq!((&links["points"], &links["cells"]), (&json!(0), &json!(5)));
 }
 
+/// Writes `base.toml`, a complete configuration: no key follows the data.
+fn complete_config(folder: &Path) {
+    let output = gt(folder, "config show").output().unwrap();
+    std::fs::write(folder.join("base.toml"), output.stdout).unwrap();
+}
+
 /// Trains on graphs in fixed splits with a target each, and returns the report.
 fn report_of(folder: &Path, more: &str, target: impl Fn(usize) -> Value) -> String {
     let text = std::fs::read_to_string(rings(folder, target)).unwrap();
@@ -149,7 +155,8 @@ fn report_of(folder: &Path, more: &str, target: impl Fn(usize) -> Value) -> Stri
     };
     std::fs::write(folder.join("d.jsonl"), text.lines().enumerate().map(with_split).collect::<String>()).unwrap();
     let _ = std::fs::remove_dir_all(folder.join("run"));
-    done(folder, &format!("train --data d.jsonl --out run --set train.epochs=2 {SMALL} {more}"));
+    complete_config(folder);
+    done(folder, &format!("train base.toml --data d.jsonl --out run --set train.epochs=2 {SMALL} {more}"));
     std::fs::read_to_string(folder.join("run/report.html")).unwrap()
 }
 
@@ -204,7 +211,8 @@ fn the_worst_predictions_are_those_of_gt_predict_at_their_place_in_the_data() {
     let graphs: Vec<Value> = (0..24).map(graph).collect();
     let lines: Vec<String> = graphs.iter().map(Value::to_string).collect();
     std::fs::write(folder.join("d.jsonl"), lines.join("\n")).unwrap();
-    done(folder, &format!("train --data d.jsonl --out run --set train.epochs=2 {SMALL}"));
+    complete_config(folder);
+    done(folder, &format!("train base.toml --data d.jsonl --out run --set train.epochs=2 {SMALL}"));
     done(folder, "predict run --data d.jsonl --out p.jsonl");
     let mut misses: Vec<(f64, String, String)> = Vec::new();
     let text = std::fs::read_to_string(folder.join("p.jsonl")).unwrap();

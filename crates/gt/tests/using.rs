@@ -488,8 +488,8 @@ fn attention_names_what_there_is() {
     assert_names(&ask("--graph 0 --head all"), &["--head", "1", "`mean`"]);
     assert_names(&ask("--graph 11"), &["odd.jsonl", "graph 11"]);
     assert_names(&ask("--graph 5"), &["odd.jsonl", "graph 5", "node 1", "\"node_feat\""]);
-    let complaint = place.refused("attention run --data odd.jsonl --graph 0 --out a.png");
-    assert_names(&complaint, &["a.png", ".svg", ".json"]);
+    let complaint = place.refused("attention run --data odd.jsonl --graph 0 --out a.gif");
+    assert_names(&complaint, &["a.gif", ".svg", ".png", ".json"]);
 }
 
 #[test]

@@ -11,6 +11,7 @@
 //! ```
 
 pub mod config;
+pub mod defaults;
 mod encodings;
 mod import;
 mod initial_weights;
@@ -28,7 +29,7 @@ pub use import::{NotATransformer, schema_of_checkpoint};
 pub use initial_weights::initial_weights;
 pub use model::{
     Ensemble, EnsembleError, GraphAttention, Model, ModelError, ModelFileError, OutputMean, PairGroup, Predictions,
-    is_directed, largest, scores_both_orders, sigmoid, unscale,
+    Scaling, is_directed, largest, mean_and_spread, scores_both_orders, sigmoid,
 };
 pub use names::{norm_name, parameter_name};
 pub use presets::Preset;

@@ -70,7 +70,8 @@ pub fn evaluate_ensemble(
     split: Split,
     cache: Option<&EncodingCache>,
 ) -> Result<Scores> {
-    let mut mean = OutputMean::new(models.first().loss()?);
+    let first = models.first();
+    let mut mean = OutputMean::new(first.config.outputs(&first.schema)?.unexpanded());
     let mut scored: Option<(Prepared, PassOutputs)> = None;
     for model in models.members() {
         let mut model = model.clone();
@@ -83,26 +84,20 @@ pub fn evaluate_ensemble(
         let plan = PassPlan::evaluation(split, data.graphs_of(split), config.train.batch);
         let mut outputs = run(backend.as_mut(), plan)?.outputs;
         data.unscale(&mut outputs.values);
-        mean.add(&outputs.values, data.outputs());
+        mean.add(&outputs.values, data.network.outputs());
         drop(backend);
         scored.get_or_insert((data, outputs));
     }
     let (data, mut outputs) = scored.expect("an ensemble has members");
     outputs.values = mean.finish();
-    if !data.scaling.is_empty() {
-        for row in outputs.values.chunks_exact_mut(data.scaling.len()) {
-            row.iter_mut().zip(&data.scaling).for_each(|(value, (mean, deviation))| {
-                *value = ((f64::from(*value) - mean) / deviation) as f32;
-            });
-        }
-    }
+    data.scaling.scale_targets(&mut outputs.values);
     outputs.losses = losses_of(&data, &outputs);
     Ok(score(&data, &mut outputs, Detail::All))
 }
 
 /// The loss of each batch of a pass.
 fn losses_of(data: &Prepared, outputs: &PassOutputs) -> Vec<f64> {
-    let (width, columns) = (data.outputs(), data.target().columns.len());
+    let (width, columns) = (data.network.outputs(), data.target().columns.len());
     let mut first = 0;
     let batch = |rows: &usize| {
         let (start, end) = (first, first + rows);
@@ -126,7 +121,8 @@ pub(crate) fn predicted<'a>(data: &Prepared, outputs: &'a PassOutputs) -> Predic
     Predicted { outputs: &outputs.values, width: data.outputs(), target: outputs.labels.rows().unwrap_or(none) }
 }
 
-/// Scores of the outputs of a pass; outputs and labels are then on the data's scale.
+/// Scores of the outputs of a pass. Outputs and labels are then on the data's scale, and log-odds of
+/// two classes have become logits of both.
 pub(crate) fn score(data: &Prepared, outputs: &mut PassOutputs, detail: Detail) -> Scores {
     let labelled: Vec<f64> = outputs
         .losses
@@ -139,10 +135,11 @@ pub(crate) fn score(data: &Prepared, outputs: &mut PassOutputs, detail: Detail) 
         0 => Forms { paper: f64::NAN, exact: f64::NAN },
         batches => Forms {
             paper: labelled.iter().sum::<f64>() / batches as f64,
-            exact: loss_of(data.loss, &outputs.values, data.outputs(), predicted(data, outputs).target),
+            exact: loss_of(data.loss, &outputs.values, data.network.outputs(), predicted(data, outputs).target),
         },
     };
     data.unscale(&mut outputs.values);
+    outputs.values = data.output_kind.expand(std::mem::take(&mut outputs.values));
     if let Labels::Float(values) = &mut outputs.labels {
         data.unscale(values);
     }

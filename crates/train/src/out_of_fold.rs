@@ -3,8 +3,8 @@
 
 use gt_data::Records;
 use gt_graph::{Level, Split, TargetColumn};
+use gt_models::config::OutputKind;
 use gt_models::{Predictions, sigmoid};
-use gt_nn::Loss;
 
 use crate::class_names::{add_classes, probability_name};
 use crate::outcome::Outcome;
@@ -14,7 +14,7 @@ use crate::prepared::Prepared;
 #[derive(Clone, Debug)]
 pub struct FoldPredictions {
     fold: usize,
-    loss: Loss,
+    kind: OutputKind,
     targets: Vec<TargetColumn>,
     /// Graph and position within the graph of each row.
     rows: Vec<(usize, usize)>,
@@ -31,7 +31,7 @@ impl FoldPredictions {
         let (level, width, labels) = (data.level(), data.outputs(), outputs.labels.rows()?);
         let mut kept = Self {
             fold,
-            loss: data.loss,
+            kind: data.output_kind,
             rows: Vec::new(),
             labels: Vec::new(),
             outputs: Predictions { level, width, values: Vec::new() },
@@ -69,7 +69,7 @@ pub fn out_of_fold(folds: &[&FoldPredictions]) -> Records {
     }
     records.integers("fold", rows.iter().map(|(fold, _)| Some(fold.fold)));
     let columns = first.targets.len();
-    let is_class = matches!(first.loss, Loss::CrossEntropy { .. } | Loss::Bce);
+    let is_class = first.kind != OutputKind::Numbers;
     for (column, target) in first.targets.iter().enumerate() {
         let name = &target.name;
         let label = |(fold, row): &(&FoldPredictions, usize)| fold.labels[row * columns + column];
@@ -84,8 +84,8 @@ pub fn out_of_fold(folds: &[&FoldPredictions]) -> Records {
             }
             false => records.reals(&own, rows.iter().map(|row| label(row) as f32)),
         }
-        match first.loss {
-            Loss::CrossEntropy { .. } => {
+        match first.kind {
+            OutputKind::Classes | OutputKind::TwoClasses => {
                 let classes = rows.iter().map(|(fold, row)| Some(fold.outputs.class(*row)));
                 add_classes(&mut records, &format!("predicted_{name}"), target, classes);
                 for class in 0..first.outputs.width {
@@ -93,13 +93,13 @@ pub fn out_of_fold(folds: &[&FoldPredictions]) -> Records {
                     records.reals(&probability_name(name, target, class), probability);
                 }
             }
-            Loss::Bce => {
+            OutputKind::Labels => {
                 records.reals(
                     &probability_name(name, target, 1),
                     rows.iter().map(|(fold, row)| sigmoid(fold.outputs.row(*row)[column])),
                 );
             }
-            Loss::L1 | Loss::Mse => {
+            OutputKind::Numbers => {
                 records
                     .reals(&format!("predicted_{name}"), rows.iter().map(|(fold, row)| fold.outputs.row(*row)[column]));
             }

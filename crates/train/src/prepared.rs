@@ -10,8 +10,8 @@ use gt_data::{
 use gt_graph::{
     GraphBatch, GraphError, GraphStore, Level, MISSING_CLASS, Schema, Split, TargetKind, TargetRows, TargetSchema,
 };
-use gt_models::config::{DataConfig, MetricForm, TaskName};
-use gt_models::{Config, Model, Renumbering};
+use gt_models::config::{DataConfig, MetricForm, OutputKind, TaskName};
+use gt_models::{Config, Model, Renumbering, Scaling, mean_and_spread};
 use gt_nn::backend::{DataSource, Labels, PassPlan, PreparedBatch, labels_by_batches};
 use gt_nn::{Frozen, Loss, Network, Weights};
 use sha2::{Digest, Sha256};
@@ -54,6 +54,8 @@ pub struct Prepared {
     pub network: Network,
     /// The loss that training minimises.
     pub loss: Loss,
+    /// The meaning of the network's outputs.
+    pub output_kind: OutputKind,
     /// The metric that is reported.
     pub metric: Metric,
     /// The form in which metrics are reported.
@@ -64,9 +66,9 @@ pub struct Prepared {
     pub scope: AttentionScope,
     /// The graphs, with their encodings.
     pub graphs: GraphStore,
-    /// Mean and deviation of each target in the training split; empty where targets stay as they
-    /// are.
-    pub scaling: Vec<(f64, f64)>,
+    /// Mean and deviation of standardised inputs and targets over the training split. The graphs
+    /// hold standardised inputs.
+    pub scaling: Scaling,
     /// The links that are predicted instead of targets, where the task is link prediction.
     pub links: Option<Links>,
     splits: Splits,
@@ -112,7 +114,12 @@ impl Prepared {
             prepared.ensure_labels(split)?;
         }
         if config.data.standardize && prepared.target().kind == TargetKind::Float {
-            prepared.scaling = prepared.target_scaling();
+            prepared.scaling.target = prepared.target_scaling();
+        }
+        if config.data.standardize_inputs {
+            prepared.scaling.node = prepared.input_scaling(Level::Node);
+            prepared.scaling.edge = prepared.input_scaling(Level::Edge);
+            prepared.scaling.scale_inputs(&mut prepared.graphs);
         }
         Ok(prepared)
     }
@@ -129,8 +136,10 @@ impl Prepared {
             // Other data than that of the folds the model was trained on.
             (config.to_mut().data.folds, config.to_mut().data.fold) = (None, None);
         }
-        let prepared = Self::build(dataset, &config, model.schema.clone(), Inputs::Kept, cache)?;
-        Ok(Self { scaling: model.scaling.clone(), ..prepared })
+        let mut prepared = Self::build(dataset, &config, model.schema.clone(), Inputs::Kept, cache)?;
+        prepared.scaling = model.scaling.clone();
+        prepared.scaling.scale_inputs(&mut prepared.graphs);
+        Ok(prepared)
     }
 
     fn build(
@@ -140,7 +149,7 @@ impl Prepared {
         inputs: Inputs,
         cache: Option<&EncodingCache>,
     ) -> Result<Self> {
-        let loss = config.loss(&schema)?;
+        let (loss, output_kind) = (config.loss(&schema)?, config.outputs(&schema)?);
         let (mut graphs, splits, links) = match config.data.task {
             TaskName::Auto | TaskName::Regression | TaskName::Classification => {
                 let splits = match dataset.split() {
@@ -178,11 +187,12 @@ impl Prepared {
         let mut decided = config.clone();
         decided.links.directed = links.as_ref().map(Links::directed).or(config.links.directed);
         let network = decided.network(&schema)?;
-        let (metric, scaling, fingerprint) = (Metric::of(loss), Vec::new(), String::new());
+        let (metric, scaling, fingerprint) = (Metric::of(output_kind), Scaling::default(), String::new());
         Ok(Self {
             schema,
             network,
             loss,
+            output_kind,
             metric,
             form: config.model.metrics,
             selection: Selection::new(config, metric)?,
@@ -217,9 +227,9 @@ impl Prepared {
         self.network.reads.level()
     }
 
-    /// Numbers per row that the network predicts.
+    /// Numbers per row of scored predictions: targets, or logits of classes.
     pub fn outputs(&self) -> usize {
-        self.network.outputs()
+        if self.output_kind == OutputKind::TwoClasses { 2 } else { self.network.outputs() }
     }
 
     /// Graphs that hold rows of a split: all of them where nodes or edges are split.
@@ -333,19 +343,23 @@ impl Prepared {
         let columns = self.target().columns.len();
         let rows: Vec<usize> = self.rows_of(Split::Train).collect();
         (0..columns)
-            .map(|column| {
-                let values = || rows.iter().filter_map(|row| target.get(row * columns + column));
-                let count = values().count().max(1) as f64;
-                let mean = values().sum::<f64>() / count;
-                let deviation = (values().map(|v| (v - mean).powi(2)).sum::<f64>() / count).sqrt();
-                (mean, if deviation > 0.0 { deviation } else { 1.0 })
-            })
+            .map(|column| mean_and_spread(rows.iter().filter_map(|row| target.get(row * columns + column))))
             .collect()
+    }
+
+    /// Mean and deviation of each continuous feature over the graphs of the training split.
+    fn input_scaling(&self, level: Level) -> Vec<(f64, f64)> {
+        let layout = self.graphs.layout();
+        let columns = if level == Level::Node { layout.node.continuous } else { layout.edge.continuous };
+        let (values, graphs) = (self.graphs.continuous(level), self.graphs_of(Split::Train));
+        let rows = || graphs.iter().flat_map(|&graph| self.graphs.row_range(level, graph));
+        let column = |column| mean_and_spread(rows().map(move |row| f64::from(values[row * columns + column])));
+        (0..columns).map(column).collect()
     }
 
     /// Turns outputs on the scale of training into those on the data's.
     pub fn unscale(&self, outputs: &mut [f32]) {
-        gt_models::unscale(&self.scaling, outputs);
+        self.scaling.unscale(outputs);
     }
 
     /// Labels of a split in a batch of these graphs; those of other splits are missing.
@@ -357,11 +371,12 @@ impl Prepared {
         let own = |at: usize| rows.is_empty() || self.belongs(split, rows[at / columns]);
         match target {
             TargetRows::Float(values) => {
-                let scaled = values.iter().enumerate().map(|(at, &value)| match self.scaling.get(at % columns) {
-                    _ if !own(at) => f32::NAN,
-                    Some((mean, deviation)) => ((f64::from(value) - mean) / deviation) as f32,
-                    None => value,
-                });
+                let scaled =
+                    values.iter().enumerate().map(|(at, &value)| match self.scaling.target.get(at % columns) {
+                        _ if !own(at) => f32::NAN,
+                        Some((mean, deviation)) => ((f64::from(value) - mean) / deviation) as f32,
+                        None => value,
+                    });
                 Labels::Float(scaled.collect())
             }
             TargetRows::Class(values) => {

@@ -11,8 +11,8 @@ use gt_data::{
     Chunk, ChunkLimits, DataError, FileProblem, GraphReader, Labels, Reason, RecordWriter, Records, Rejected,
 };
 use gt_graph::{GraphStore, Layout, Level};
+use gt_models::config::OutputKind;
 use gt_models::{EncodingError, Ensemble, Model, Predictions, add_encodings, sigmoid};
-use gt_nn::Loss;
 use gt_nn::backend::Device;
 
 use crate::class_names::{add_classes, probability_name};
@@ -355,8 +355,8 @@ impl Answer {
     fn add_predictions(&self, model: &Model, places: &[Option<usize>], records: &mut Records) -> Result<()> {
         let target = model.target()?;
         let names: Vec<String> = target.columns.iter().map(|column| free_name(&column.name)).collect();
-        match model.loss()? {
-            Loss::CrossEntropy { .. } => {
+        match model.config.outputs(&model.schema)? {
+            OutputKind::Classes | OutputKind::TwoClasses => {
                 let (name, column) = (&names[0], &target.columns[0]);
                 let classes = places.iter().map(|place| place.map(|row| self.values.class(row)));
                 add_classes(records, name, column, classes);
@@ -366,13 +366,13 @@ impl Answer {
                     records.reals(&probability_name(name, column, class), places.iter().map(probability));
                 }
             }
-            Loss::Bce => {
+            OutputKind::Labels => {
                 for (at, name) in names.iter().enumerate() {
                     let name = probability_name(name, &target.columns[at], 1);
                     records.reals(&name, self.numbers(places, move |row| sigmoid(row[at])));
                 }
             }
-            Loss::L1 | Loss::Mse => {
+            OutputKind::Numbers => {
                 for (at, name) in names.iter().enumerate() {
                     records.reals(name, self.numbers(places, move |row| row[at]));
                 }

@@ -146,7 +146,7 @@ fn standardised_targets_are_undone_in_scores_and_kept_in_the_model() {
     assert!(test.metric.exact < 60.0, "{:?}", test.metric);
     assert!(epochs.last().unwrap().train.loss.exact < 0.8);
     let model = last_model(folder.path());
-    let (mean, deviation) = model.scaling[0];
+    let (mean, deviation) = model.scaling.target[0];
     assert!((mean - 710.0).abs() < 30.0 && (deviation - 77.0).abs() < 10.0, "{:?}", model.scaling);
     assert_eq!(model.config, config);
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
 use clap::Args;
+use gt_models::config::SetKeys;
 use gt_models::{Config, Preset};
 
 use crate::console;
@@ -48,9 +49,21 @@ pub enum ConfigSource {
     Preset(Preset),
     /// Embedded TOML.
     Text(&'static str),
+    /// Nothing but settings.
+    Settings,
 }
 
 impl ConfigSource {
+    /// The keys that the user sets, so that rules for the data choose the others. `None` for
+    /// presets and embedded configurations: they are complete.
+    pub fn set_keys(&self, settings: &[String]) -> Option<SetKeys> {
+        match self {
+            Self::File(file) => Some(SetKeys::new(&std::fs::read_to_string(file).ok()?, settings)),
+            Self::Settings => Some(SetKeys::new("", settings)),
+            Self::Preset(_) | Self::Text(_) => None,
+        }
+    }
+
     /// The complete configuration, with some keys set (`key=value`).
     ///
     /// # Errors
@@ -64,6 +77,7 @@ impl ConfigSource {
             }
             Self::Preset(preset) => Ok(Config::from_toml_with(&preset.config().to_toml(), settings)?),
             Self::Text(text) => Ok(Config::from_toml_with(text, settings)?),
+            Self::Settings => Ok(Config::from_toml_with("", settings)?),
         }
     }
 }

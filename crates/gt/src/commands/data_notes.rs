@@ -8,7 +8,7 @@ use crate::understood::{FileFacts, describe};
 
 /// Prints what a training should know.
 pub fn print_training_notes(data: &Prepared, facts: &FileFacts, unused_targets: bool) {
-    let lines = describe(&data.graphs, &data.schema, data.splits(), facts, data.links.is_some());
+    let lines = describe(&data.graphs, &data.schema, data.splits(), facts, &data.scaling, data.links.is_some());
     lines.iter().for_each(|line| console::say!("{line}"));
     if let Some(links) = &data.links {
         let [train, val, test] = Split::ALL.map(|split| links.count(split));

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use gt_data::Info;
+use gt_models::Scaling;
 
 use crate::console;
 use crate::dataset_description::describe_dataset;
@@ -28,7 +29,7 @@ impl Arguments {
             return console::print_json(&info);
         }
         let facts = FileFacts::new(&dataset, 0);
-        let lines = describe(dataset.graphs(), dataset.schema(), dataset.split(), &facts, false);
+        let lines = describe(dataset.graphs(), dataset.schema(), dataset.split(), &facts, &Scaling::default(), false);
         console::print(&format!("{}\n{}\n", describe_dataset(&info), lines.join("\n")))
     }
 }

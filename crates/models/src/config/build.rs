@@ -26,6 +26,42 @@ fn input(columns: &FeatureSchema, bias: bool) -> Input {
     }
 }
 
+/// The meaning of a row of a model's outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputKind {
+    /// Real numbers, one per target.
+    Numbers,
+    /// Logits of the classes of one target.
+    Classes,
+    /// One logit: the log-odds of the second of two classes.
+    TwoClasses,
+    /// Logits of yes/no labels.
+    Labels,
+}
+
+impl OutputKind {
+    /// The kind of the network's own outputs, before [`OutputKind::expand`].
+    pub fn unexpanded(self) -> Self {
+        if self == OutputKind::TwoClasses { OutputKind::Labels } else { self }
+    }
+
+    /// Turns log-odds of the second of two classes into logits of both classes, 0 and the log-odds.
+    /// Other outputs stay as they are.
+    ///
+    /// ```
+    /// use graph_transformer_models::config::OutputKind;
+    ///
+    /// assert_eq!(OutputKind::TwoClasses.expand(vec![0.5, -2.0]), [0.0, 0.5, 0.0, -2.0]);
+    /// assert_eq!(OutputKind::Classes.expand(vec![0.5, -2.0]), [0.5, -2.0]);
+    /// ```
+    pub fn expand(self, outputs: Vec<f32>) -> Vec<f32> {
+        match self {
+            OutputKind::TwoClasses => outputs.into_iter().flat_map(|odds| [0.0, odds]).collect(),
+            _ => outputs,
+        }
+    }
+}
+
 impl Config {
     /// What a model of this configuration predicts: the targets of the data, or links.
     ///
@@ -104,6 +140,21 @@ impl Config {
         }
         let target = (!links).then(|| target.into_owned());
         Err(ProblemKind::Loss { loss: self.train.loss, target }.of("train.loss").into())
+    }
+
+    /// The meaning of a model's outputs for data with these columns.
+    ///
+    /// # Errors
+    /// If the loss does not fit the targets.
+    pub fn outputs(&self, schema: &Schema) -> Result<OutputKind, ConfigError> {
+        Ok(match self.loss(schema)? {
+            Loss::L1 | Loss::Mse => OutputKind::Numbers,
+            Loss::CrossEntropy { .. } => OutputKind::Classes,
+            Loss::Bce if self.data.task != TaskName::Links && self.target(schema)?.columns.len() == 1 => {
+                OutputKind::TwoClasses
+            }
+            Loss::Bce => OutputKind::Labels,
+        })
     }
 
     /// A configuration with every key filled in, so that all keys are visible.

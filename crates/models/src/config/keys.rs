@@ -105,3 +105,43 @@ pub(super) fn set(table: &mut Table, setting: &str) -> Result<(), ConfigProblem>
     }
     Ok(())
 }
+
+/// The keys that a user sets, in a file or by settings such as `optimizer.lr=1e-3`.
+///
+/// ```
+/// use graph_transformer_models::config::SetKeys;
+///
+/// let set = SetKeys::new("[model]\nlayers = 4", &["train.batch=8".into()]);
+/// assert!(set.contains("model.layers") && set.contains("train.batch"));
+/// assert!(!set.contains("model.width"));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct SetKeys {
+    keys: Table,
+    /// Sections of which every key is set.
+    sections: Vec<&'static str>,
+}
+
+impl SetKeys {
+    /// The keys of a configuration file's text, and of settings. Text that is no TOML has no keys:
+    /// reading it as a configuration gives the error.
+    pub fn new(text: &str, settings: &[String]) -> Self {
+        let mut table: Table = toml::from_str(text).unwrap_or_default();
+        for setting in settings {
+            let _ = set(&mut table, setting);
+        }
+        Self { keys: table, sections: Vec::new() }
+    }
+
+    /// Counts every key of a section as set.
+    pub fn with_all_of(mut self, section: &'static str) -> Self {
+        self.sections.push(section);
+        self
+    }
+
+    /// Whether a key such as `model.layers` is set.
+    pub fn contains(&self, path: &str) -> bool {
+        let section = path.split('.').next().unwrap_or_default();
+        self.sections.contains(&section) || contains(&self.keys, path)
+    }
+}

@@ -9,7 +9,8 @@ mod problem;
 mod reference;
 mod training;
 
-pub use keys::nearest;
+pub use build::OutputKind;
+pub use keys::{SetKeys, nearest};
 pub use links::LinksConfig;
 pub use model::{EdgeHead, Encoding, Kind, MetricForm, ModelConfig, Variant};
 pub(crate) use problem::Problems;
@@ -79,9 +80,13 @@ impl Config {
         // fit.
         let in_doubt = |problem: &ConfigProblem| problem.key_in_doubt().filter(|path| !keys::contains(&table, path));
         let doubtful: Vec<String> = problems.iter().filter_map(in_doubt).collect();
+        let heads_are_set = keys::contains(&table, "model.heads");
         match table.try_into::<Self>() {
             Err(error) => problems.push(ConfigProblem::of_reader(error)),
-            Ok(config) => {
+            Ok(mut config) => {
+                if !heads_are_set && config.model.kind.has_heads() {
+                    config.model.heads = ModelConfig::usual_heads(config.model.width);
+                }
                 problems.extend(config.problems().into_iter().filter(|problem| !problem.depends_on(&doubtful)));
                 if problems.is_empty() {
                     return Ok(config);

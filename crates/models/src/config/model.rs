@@ -134,7 +134,8 @@ pub struct ModelConfig {
     pub layers: usize,
     /// Numbers per node and per edge between the layers.
     pub width: usize,
-    /// Heads of the attention; they must divide the width. `gcn`, `gcn-mean` and `gatedgcn` have
+    /// Heads of the attention; they must divide the width. Left out: the largest number up to 8 that
+    /// divides the width. `gcn`, `gcn-mean` and `gatedgcn` have
     /// none. The last layer of `gat` has one head of the full width.
     pub heads: usize,
     /// Normalisation in the layers: over the `batch`, over the channels of a row (`layer`), or
@@ -232,6 +233,11 @@ impl Default for ModelConfig {
 const MOST: f64 = 65_536.0;
 
 impl ModelConfig {
+    /// The number of heads for a width: the largest up to 8 that divides it.
+    pub(crate) fn usual_heads(width: usize) -> usize {
+        (1..=8).rev().find(|heads| width.is_multiple_of(*heads)).unwrap_or(1)
+    }
+
     /// The head's hidden widths.
     pub fn head(&self) -> Vec<usize> {
         self.head.clone().unwrap_or_else(|| match self.variant {

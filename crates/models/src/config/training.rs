@@ -62,6 +62,9 @@ pub struct DataConfig {
     /// Whether training scales real-valued targets to mean 0 and deviation 1; outputs are scaled
     /// back.
     pub standardize: bool,
+    /// Whether continuous features are scaled to mean 0 and deviation 1 over the training split.
+    /// The model file holds both numbers, so predictions need no preparation.
+    pub standardize_inputs: bool,
     /// Sizes of vocabularies, and numbers of classes, that are larger than the file needs: a table
     /// `{column = size}`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -82,6 +85,7 @@ impl Default for DataConfig {
             folds: None,
             fold: None,
             standardize: false,
+            standardize_inputs: false,
             vocabulary: BTreeMap::new(),
         }
     }

@@ -5,7 +5,6 @@ use gt_nn::AttentionScope;
 use gt_nn::cpu::{Engine, Isa};
 
 use super::{Model, ModelError};
-use crate::encodings::{add_encodings, has_encoding};
 
 /// The attention of one graph.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,17 +49,13 @@ impl Model {
         if !network.attends() {
             return Err(ModelError::NoAttention);
         }
-        if !has_encoding(graphs, &self.config.model)? {
-            let mut encoded = graphs.clone();
-            add_encodings(&mut encoded, &self.config.model)?;
-            return self.attention(&encoded, graph);
-        }
         self.check(graphs)?;
+        let graphs = self.scaled(self.encoded(graphs)?);
         let mut engine = Engine::<f32>::new(network.clone(), Isa::detect());
         engine.load(&self.weights);
         let heads: Vec<usize> = (0..network.layers).map(|layer| network.heads(layer)).collect();
         let mut batch = GraphBatch::new();
-        batch.assemble(graphs, &[graph])?;
+        batch.assemble(&graphs, &[graph])?;
         let found = engine.attention(&batch, self.scope());
         let ends = |at: usize| (found.source[at] as usize, found.target[at] as usize);
         let mut order: Vec<usize> = (0..found.source.len()).collect();

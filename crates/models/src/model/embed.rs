@@ -5,7 +5,6 @@ use gt_nn::Readout;
 use gt_nn::cpu::{Engine, Isa};
 
 use super::{Model, ModelError, Predictions};
-use crate::encodings::{add_encodings, has_encoding};
 
 impl Model {
     /// Embeddings of nodes (the last layer's normalised stream, in the published order of channels)
@@ -19,12 +18,8 @@ impl Model {
     /// If `level` is that of edges, which have no embeddings of their own.
     pub fn embed(&self, graphs: &GraphStore, level: Level) -> Result<Predictions, ModelError> {
         assert_ne!(level, Level::Edge, "edges have no embeddings of their own");
-        if !has_encoding(graphs, &self.config.model)? {
-            let mut encoded = graphs.clone();
-            add_encodings(&mut encoded, &self.config.model)?;
-            return self.embed(&encoded, level);
-        }
         self.check(graphs)?;
+        let graphs = self.scaled(self.encoded(graphs)?);
         let mut engine = Engine::<f32>::new(self.network().clone(), Isa::detect());
         engine.load(&self.weights);
         let width = self.network().channels.width();
@@ -32,7 +27,7 @@ impl Model {
         let mut batch = GraphBatch::new();
         let numbers: Vec<usize> = (0..graphs.len()).collect();
         for numbers in numbers.chunks(self.config.train.batch.max(1)) {
-            batch.assemble(graphs, numbers)?;
+            batch.assemble(&graphs, numbers)?;
             let nodes = engine.embed(&batch, self.scope());
             match level {
                 Level::Node => values.extend(nodes),

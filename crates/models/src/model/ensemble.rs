@@ -1,11 +1,11 @@
 //! Several models that predict together: the mean of numbers, and of probabilities of classes.
 
 use gt_graph::{GraphStore, Level};
-use gt_nn::Loss;
 use gt_nn::backend::Device;
 
 use super::{Model, ModelError, Predictions, sigmoid};
 use crate::ConfigError;
+use crate::config::OutputKind;
 
 /// Models that read the same columns and predict the same targets.
 ///
@@ -61,8 +61,10 @@ impl Ensemble {
     /// If there is no model, or two differ in their columns, targets, encoding or kind of output.
     pub fn new(members: Vec<(String, Model)>) -> Result<Self, EnsembleError> {
         let [(first_name, first), others @ ..] = &members[..] else { return Err(EnsembleError::Empty) };
-        let loss = |name: &str, model: &Model| model.loss().map_err(|e| EnsembleError::Config(name.into(), e));
-        let kind = loss(first_name, first)?;
+        let outputs = |name: &str, model: &Model| {
+            model.config.outputs(&model.schema).map_err(|e| EnsembleError::Config(name.into(), e))
+        };
+        let kind = outputs(first_name, first)?;
         for (name, other) in others {
             let [a, b] = [&first.schema, &other.schema];
             let [c, d] = [&first.config, &other.config];
@@ -70,7 +72,7 @@ impl Ensemble {
                 (a.node != b.node, "node columns"),
                 (a.edge != b.edge, "edge columns"),
                 (a.target != b.target || c.data.task != d.data.task, "targets"),
-                (std::mem::discriminant(&kind) != std::mem::discriminant(&loss(name, other)?), "losses (train.loss)"),
+                (kind != outputs(name, other)?, "losses (train.loss)"),
                 (c.model.encoding != d.model.encoding, "encodings (model.encoding)"),
                 (c.model.encoding_size != d.model.encoding_size, "encodings (model.encoding_size)"),
                 (c.model.roles != d.model.roles, "encodings (model.roles)"),
@@ -111,7 +113,7 @@ impl Ensemble {
         if let Some(model) = self.single() {
             return model.predict_on(device, graphs);
         }
-        let mut mean = OutputMean::new(self.first().loss()?);
+        let mut mean = OutputMean::new(self.first().config.outputs(&self.first().schema)?);
         let mut shape = (Level::Graph, 0);
         for model in self.members() {
             let predictions = model.predict_on(device, graphs)?;
@@ -131,15 +133,16 @@ impl From<Model> for Ensemble {
 /// The mean of outputs of several models: of numbers, or of the probabilities behind logits.
 #[derive(Clone, Debug)]
 pub struct OutputMean {
-    loss: Loss,
+    kind: OutputKind,
     sums: Vec<f64>,
     count: usize,
 }
 
 impl OutputMean {
-    /// The mean of no outputs yet, of models that were trained with a loss.
-    pub fn new(loss: Loss) -> Self {
-        Self { loss, sums: Vec::new(), count: 0 }
+    /// The mean of no outputs yet, for outputs of a kind. Log-odds of two classes must have been
+    /// expanded; otherwise they are outputs of the kind `Labels`.
+    pub fn new(kind: OutputKind) -> Self {
+        Self { kind, sums: Vec::new(), count: 0 }
     }
 
     /// Adds the outputs of a model, `[rows, width]`, on the data's scale.
@@ -148,10 +151,12 @@ impl OutputMean {
     /// If the number of outputs is another one than before.
     pub fn add(&mut self, values: &[f32], width: usize) {
         self.sums.resize(values.len(), 0.0);
-        match self.loss {
-            Loss::L1 | Loss::Mse => self.sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += f64::from(*value)),
-            Loss::Bce => self.sums.iter_mut().zip(values).for_each(|(sum, logit)| *sum += f64::from(sigmoid(*logit))),
-            Loss::CrossEntropy { .. } => {
+        match self.kind {
+            OutputKind::Numbers => self.sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += f64::from(*value)),
+            OutputKind::Labels => {
+                self.sums.iter_mut().zip(values).for_each(|(sum, logit)| *sum += f64::from(sigmoid(*logit)))
+            }
+            OutputKind::Classes | OutputKind::TwoClasses => {
                 for (sums, logits) in self.sums.chunks_exact_mut(width).zip(values.chunks_exact(width)) {
                     let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
                     let shares: Vec<f64> = logits.iter().map(|&logit| f64::from(logit - most).exp()).collect();
@@ -170,10 +175,10 @@ impl OutputMean {
         const LEAST: f64 = 1e-30;
         // NaN stays NaN, so that a row without a finite result shows.
         let floor = |p: f64| if p < LEAST { LEAST } else { p };
-        let output = |sum: f64| match (self.loss, sum / count) {
-            (Loss::L1 | Loss::Mse, mean) => mean,
-            (Loss::CrossEntropy { .. }, p) => floor(p).ln(),
-            (Loss::Bce, p) => floor(p).ln() - floor(1.0 - p).ln(),
+        let output = |sum: f64| match (self.kind, sum / count) {
+            (OutputKind::Numbers, mean) => mean,
+            (OutputKind::Classes | OutputKind::TwoClasses, p) => floor(p).ln(),
+            (OutputKind::Labels, p) => floor(p).ln() - floor(1.0 - p).ln(),
         };
         self.sums.iter().map(|&sum| output(sum) as f32).collect()
     }
@@ -185,14 +190,14 @@ mod tests {
 
     #[test]
     fn probabilities_are_averaged_and_not_logits() {
-        let mut mean = OutputMean::new(Loss::CrossEntropy { weighted: false });
+        let mut mean = OutputMean::new(OutputKind::Classes);
         mean.add(&[0.0, 3f32.ln()], 2);
         mean.add(&[0.0, -100.0], 2);
         let values = mean.finish();
         let predictions = Predictions { level: Level::Graph, width: 2, values };
         assert!((predictions.probability(0, 0) - (0.25 + 1.0) / 2.0).abs() < 1e-6);
 
-        let mut mean = OutputMean::new(Loss::Bce);
+        let mut mean = OutputMean::new(OutputKind::Labels);
         mean.add(&[3f32.ln(), 200.0], 2);
         mean.add(&[0.0, 200.0], 2);
         let values = mean.finish();
@@ -202,7 +207,7 @@ mod tests {
 
     #[test]
     fn numbers_are_averaged_and_a_missing_one_shows() {
-        let mut mean = OutputMean::new(Loss::L1);
+        let mut mean = OutputMean::new(OutputKind::Numbers);
         mean.add(&[1.0, 2.0], 1);
         mean.add(&[2.0, f32::NAN], 1);
         let values = mean.finish();

@@ -6,7 +6,7 @@ use gt_graph::Schema;
 use gt_nn::Parameters;
 use serde::{Deserialize, Serialize};
 
-use super::Model;
+use super::{Model, Scaling};
 use crate::weights::{load_weights, read_header, save_weights};
 use crate::{Config, ConfigError, WeightsError};
 
@@ -19,8 +19,8 @@ struct Header {
     format_version: u32,
     config: Config,
     schema: Schema,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    scaling: Vec<(f64, f64)>,
+    #[serde(default, skip_serializing_if = "Scaling::is_empty")]
+    scaling: Scaling,
 }
 
 /// Why a model file cannot be used.
@@ -141,7 +141,8 @@ mod tests {
 
     #[test]
     fn a_model_file_opens_to_the_same_model() {
-        let model = Model { scaling: vec![(0.5, 2.0)], ..model() };
+        let scaling = Scaling { node: vec![(3.0, 0.5)], edge: Vec::new(), target: vec![(0.5, 2.0)] };
+        let model = Model { scaling, ..model() };
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("model.safetensors");
         model.save(&file).unwrap();

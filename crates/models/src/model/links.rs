@@ -1,5 +1,7 @@
 //! How likely a model of links finds pairs of nodes to be joined.
 
+use std::borrow::Cow;
+
 use gt_graph::{GraphError, GraphRef, GraphStore, Level, Split};
 use gt_nn::AttentionScope;
 use gt_nn::backend::{Cpu, DataSource, Labels, PairQueries, PassPlan, PreparedBatch, run};
@@ -92,6 +94,7 @@ impl Model {
         }
         let directed = self.config.links.directed.unwrap_or_else(|| is_directed(graphs));
         let both_orders = scores_both_orders(&self.config, directed);
+        let graphs = &*self.scaled(Cow::Borrowed(graphs));
         let source = PairSource { graphs, scope: self.scope(), both_orders, groups };
         let mut cpu = Cpu::new(&source, &self.weights, self.loss()?, Isa::detect());
         Ok(run(&mut cpu, PassPlan::evaluation(Split::Test, (0..groups.len()).collect(), 1))?.outputs.values)

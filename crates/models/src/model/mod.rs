@@ -7,6 +7,7 @@ mod error;
 mod file;
 mod links;
 mod predict;
+mod scaling;
 
 use gt_nn::AttentionScope;
 use std::borrow::Cow;
@@ -19,8 +20,10 @@ pub use ensemble::{Ensemble, EnsembleError, OutputMean};
 pub use error::ModelError;
 pub use file::ModelFileError;
 pub use links::{PairGroup, is_directed, scores_both_orders};
-pub use predict::{Predictions, largest, sigmoid, unscale};
+pub use predict::{Predictions, largest, sigmoid};
+pub use scaling::{Scaling, mean_and_spread};
 
+use crate::encodings::{add_encodings, has_encoding};
 use crate::torch::{StateDict, Values};
 use crate::weights::{NamedTensor, weights_from};
 use crate::{Config, ConfigError, initial_weights};
@@ -70,9 +73,8 @@ pub struct Model {
     pub config: Config,
     /// The columns of the data that the model reads.
     pub schema: Schema,
-    /// Mean and deviation that outputs are scaled back with, a pair per output; empty where targets
-    /// were not standardised.
-    pub scaling: Vec<(f64, f64)>,
+    /// Mean and deviation of standardised inputs and targets.
+    pub scaling: Scaling,
     /// Parameters and running statistics.
     pub weights: Weights,
 }
@@ -93,7 +95,7 @@ impl Model {
     /// If the configuration is wrong, or does not fit the columns.
     pub fn new(config: Config, schema: Schema) -> Result<Self, ConfigError> {
         let weights = initial_weights(&config.network(&schema)?, config.train.seed);
-        Ok(Self { config, schema, scaling: Vec::new(), weights })
+        Ok(Self { config, schema, scaling: Scaling::default(), weights })
     }
 
     /// A model with the weights of a PyTorch state dictionary of the published code.
@@ -129,7 +131,7 @@ impl Model {
             (tensor.name().to_owned(), NamedTensor { shape: tensor.shape().to_vec(), values })
         });
         let weights = weights_from(&network, tensors.collect())?;
-        Ok(Self { config, schema, scaling: Vec::new(), weights })
+        Ok(Self { config, schema, scaling: Scaling::default(), weights })
     }
 
     /// The network.
@@ -161,6 +163,24 @@ impl Model {
     /// Whether features of edges reach the layers of the model.
     pub fn reads_edges(&self) -> bool {
         self.config.model.graph == AttentionScope::Sparse && self.config.model.edges != Some(false)
+    }
+
+    /// Graphs with the encoding that the model reads. Graphs that carry the encoding are borrowed.
+    fn encoded<'a>(&self, graphs: &'a GraphStore) -> Result<Cow<'a, GraphStore>, ModelError> {
+        if has_encoding(graphs, &self.config.model)? {
+            return Ok(Cow::Borrowed(graphs));
+        }
+        let mut encoded = graphs.clone();
+        add_encodings(&mut encoded, &self.config.model)?;
+        Ok(Cow::Owned(encoded))
+    }
+
+    /// Graphs whose continuous features have the scale of training.
+    fn scaled<'a>(&self, mut graphs: Cow<'a, GraphStore>) -> Cow<'a, GraphStore> {
+        if self.scaling.scales_inputs() {
+            self.scaling.scale_inputs(graphs.to_mut());
+        }
+        graphs
     }
 
     /// Checks that graphs have the model's columns, and no value beyond its vocabularies.

@@ -1,19 +1,20 @@
 //! Predictions of a model for graphs in memory.
 
+use std::borrow::Cow;
+
 use gt_graph::{GraphBatch, GraphStore, Level, Split};
 use gt_nn::backend::{Backend, Cpu, Cuda, CudaDataset, CudaSettings, Device, GraphSource, PassPlan, run};
 use gt_nn::cpu::Isa;
 use gt_nn::cuda::{CpuOnly, CudaError};
 
 use super::{Model, ModelError};
-use crate::config::TaskName;
-use crate::encodings::{add_encodings, has_encoding};
+use crate::config::{OutputKind, TaskName};
 
 /// Outputs of a model on the data's scale: a row per graph, node or edge, in the order of the
 /// graphs and their lists.
 ///
 /// ```
-/// use graph_transformer_models::{Predictions, sigmoid, unscale};
+/// use graph_transformer_models::{Predictions, sigmoid};
 /// use gt_graph::Level;
 ///
 /// // Logits of two classes for two nodes.
@@ -22,11 +23,6 @@ use crate::encodings::{add_encodings, has_encoding};
 /// assert_eq!((predictions.len(), predictions.class(0), predictions.class(1)), (2, 0, 1));
 /// assert_eq!(predictions.probability(0, 1), 0.5);
 /// assert!((predictions.probability(1, 1) - sigmoid(3.0)).abs() < 1e-6);
-///
-/// // Outputs of a model that learned targets of mean 10 and deviation 2.
-/// let mut outputs = [0.5, -1.0];
-/// unscale(&[(10.0, 2.0)], &mut outputs);
-/// assert_eq!(outputs, [11.0, 8.0]);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Predictions {
@@ -119,12 +115,7 @@ impl Model {
     /// # Errors
     /// If the graphs have other columns than the model, or values that the model does not know.
     pub fn predict(&self, graphs: &GraphStore) -> Result<Predictions, ModelError> {
-        if has_encoding(graphs, &self.config.model)? {
-            return self.predict_on(&Device::Cpu, graphs);
-        }
-        let mut encoded = graphs.clone();
-        add_encodings(&mut encoded, &self.config.model)?;
-        self.predict_on(&Device::Cpu, &encoded)
+        self.predict_on(&Device::Cpu, &*self.encoded(graphs)?)
     }
 
     /// Predicts on a device for graphs that have the encoding which the model reads.
@@ -141,6 +132,7 @@ impl Model {
             return self.score_edges(graphs);
         }
         let (level, width) = (target.level, self.network().outputs());
+        let graphs = &*self.scaled(Cow::Borrowed(graphs));
         let source = GraphSource::new(graphs, self.scope());
         let loss = self.loss()?;
         let numbers: Vec<usize> = (0..graphs.len()).collect();
@@ -163,21 +155,10 @@ impl Model {
             }
         };
         let mut values = if level == Level::Edge { in_list_order(graphs, &outputs, width)? } else { outputs };
-        unscale(&self.scaling, &mut values);
-        Ok(Predictions { level, width, values })
-    }
-}
-
-/// Turns outputs on the scale of training into those on the data's. `scaling` has a mean and a
-/// deviation for each output, or nothing.
-pub fn unscale(scaling: &[(f64, f64)], outputs: &mut [f32]) {
-    if scaling.is_empty() {
-        return;
-    }
-    for row in outputs.chunks_exact_mut(scaling.len()) {
-        for (value, (mean, deviation)) in row.iter_mut().zip(scaling) {
-            *value = (f64::from(*value) * deviation + mean) as f32;
-        }
+        self.scaling.unscale(&mut values);
+        let kind = self.config.outputs(&self.schema)?;
+        let width = if kind == OutputKind::TwoClasses { 2 } else { width };
+        Ok(Predictions { level, width, values: kind.expand(values) })
     }
 }
 

@@ -25,8 +25,7 @@ mod numbers;
 mod ranking;
 
 use gt_graph::{MISSING_CLASS, TargetRows};
-use gt_models::config::MetricForm;
-use gt_nn::Loss;
+use gt_models::config::{MetricForm, OutputKind};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use classes::{ClassCounts, class_counts, confusion};
@@ -81,12 +80,12 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// The metric that belongs to a loss.
-    pub(crate) fn of(loss: Loss) -> Self {
-        match loss {
-            Loss::L1 | Loss::Mse => Metric::Mae,
-            Loss::CrossEntropy { .. } => Metric::Accuracy,
-            Loss::Bce => Metric::RocAuc,
+    /// The main metric of a kind of outputs.
+    pub(crate) fn of(outputs: OutputKind) -> Self {
+        match outputs {
+            OutputKind::Numbers => Metric::Mae,
+            OutputKind::Classes | OutputKind::TwoClasses => Metric::Accuracy,
+            OutputKind::Labels => Metric::RocAuc,
         }
     }
 

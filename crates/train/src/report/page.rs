@@ -74,7 +74,7 @@ fn task_line(report: &Report<'_>) -> Markup {
         (Some(links), ..) => format!("Prediction of {} links", links.kind()),
         (_, TargetKind::Float, _) => format!("Regression of {} per {level}", counted(columns, "target")),
         (.., Metric::RocAuc) => format!("Classification by {} per {level}", counted(columns, "yes/no label")),
-        _ => format!("Classification into {} classes per {level}", count(report.data.outputs())),
+        _ => format!("Classification into {} classes per {level}", count(target.columns[0].classes)),
     };
     let file = std::path::Path::new(&report.config.data.file).file_name().map(|name| name.to_string_lossy());
     html! {
@@ -186,7 +186,7 @@ fn results(report: &Report<'_>) -> Markup {
                 " " em { "paper" } " is the mean of batch means, as the published code reports it; "
                 em { "exact" } " is over the whole split."
             }
-            @if !report.data.scaling.is_empty() { " The loss is that of standardised targets." }
+            @if !report.data.scaling.target.is_empty() { " The loss is that of standardised targets." }
             @if resumable { " The training split’s numbers are those that the steps of the epoch saw." }
         }
     }

@@ -1,5 +1,6 @@
 //! `gt train`
 
+mod defaults;
 mod planned;
 mod result;
 
@@ -14,6 +15,7 @@ use gt_data::Dataset;
 use gt_models::Config;
 use gt_train::{FoldPredictions, Observer, Prepared, Purpose, Resident, Stop, Trainer};
 
+use self::defaults::fill_defaults;
 use self::planned::{Plan, PlannedRun, Several};
 use self::result::{Done, write_report};
 use super::config_args::ConfigArgs;
@@ -103,12 +105,13 @@ struct PlacedData {
 
 impl Arguments {
     pub fn run(self) -> Result<()> {
-        let plan = match &self.out {
+        let mut plan = match &self.out {
             Some(out) if self.resume => self.reopen(out)?,
             _ => self.begin()?,
         };
         ensure!(!self.parallel || plan.several.is_some(), "--parallel is for several runs: pass --seeds or --folds");
         let ConfiguredData { dataset, file } = ConfiguredData::load(&plan.runs[0].config)?;
+        fill_defaults(&mut plan, &dataset)?;
         let file = file.as_deref();
         let interrupt = interrupt();
         match plan.several {

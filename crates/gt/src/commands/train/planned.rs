@@ -5,7 +5,7 @@ use std::sync::Once;
 
 use anyhow::{Context, Result, ensure};
 use gt_data::write_bytes;
-use gt_models::config::InitLayers;
+use gt_models::config::{InitLayers, SetKeys};
 use gt_models::{Config, PublishedSet};
 use gt_train::{RunDirectory, open_result};
 use serde::{Deserialize, Serialize};
@@ -40,6 +40,8 @@ pub(super) enum Several {
 /// The runs of a call: one in a folder of its own, or several in subfolders.
 pub(super) struct Plan {
     pub(super) several: Option<Several>,
+    /// The keys that the user sets; others follow the data. `None` for complete configurations.
+    pub(super) set: Option<SetKeys>,
     /// The folder of the run, or of the folders of the runs.
     pub(super) out: PathBuf,
     pub(super) runs: Vec<PlannedRun>,
@@ -105,7 +107,7 @@ impl Arguments {
     pub(super) fn reopen(&self, out: &Path) -> Result<Plan> {
         let list = out.join(Plan::MEMBERS);
         let name = out.display().to_string();
-        let mut plan = Plan { several: None, out: out.to_owned(), runs: Vec::new(), listed: Once::new() };
+        let mut plan = Plan { several: None, out: out.to_owned(), set: None, runs: Vec::new(), listed: Once::new() };
         if list.is_file() {
             let text = std::fs::read(&list).with_context(|| list.display().to_string())?;
             let members: Members = serde_json::from_slice(&text).with_context(|| list.display().to_string())?;
@@ -127,22 +129,30 @@ impl Arguments {
         Ok(plan)
     }
 
-    /// The configuration of the call, and the name of its runs.
-    fn configure(&self) -> Result<(Config, String)> {
+    /// The configuration of the call, the name of its runs, and the keys that the user sets; `None`
+    /// for a complete configuration.
+    fn configure(&self) -> Result<(Config, String, Option<SetKeys>)> {
         let source = match (self.config.source()?, &self.data) {
             (Some(source), _) => source,
-            (None, Some(_)) => ConfigSource::Text(""),
+            (None, Some(_)) => ConfigSource::Settings,
             (None, None) => ConfigSource::Text(EMBEDDED),
         };
         let settings = [self.config.settings(), &self.columns.settings()].concat();
         let init = self.init.as_ref().map(|path| open_result(path).map(|(_, model)| (path, model))).transpose()?;
         let mut config = match (&init, &source) {
-            (Some((_, model)), ConfigSource::Text(_)) => {
-                let like = Config { model: model.config.model.clone(), ..Config::default() };
+            (Some((_, model)), ConfigSource::Settings) => {
+                let mut like = Config { model: model.config.model.clone(), ..Config::default() };
+                like.data.standardize = model.config.data.standardize;
+                like.data.standardize_inputs = model.config.data.standardize_inputs;
                 Config::from_toml_with(&like.to_toml(), &settings)?
             }
             _ => source.load(&settings)?,
         };
+        let mut set = source.set_keys(&settings);
+        if init.is_some() {
+            // The network and its inputs are those of the weights.
+            set = set.map(|set| set.with_all_of("model").with_all_of("data"));
+        }
         if let Some((path, _)) = init {
             let name = path.to_str().with_context(|| format!("{}: the name is no Unicode text", path.display()))?;
             name.clone_into(&mut config.train.init);
@@ -155,8 +165,8 @@ impl Arguments {
         let name = match (&source, &self.data) {
             (ConfigSource::File(file), _) => file.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
             (ConfigSource::Preset(preset), _) => preset.name(),
-            (ConfigSource::Text(_), Some(_)) => "run".to_owned(),
-            (ConfigSource::Text(_), None) => "cluster-small".to_owned(),
+            (ConfigSource::Settings, _) => "run".to_owned(),
+            (ConfigSource::Text(_), _) => "cluster-small".to_owned(),
         };
         if let Some(data) = &self.data {
             set_data_file(&mut config, data)?;
@@ -177,12 +187,12 @@ impl Arguments {
             !config.data.file.is_empty() || matches!(source, ConfigSource::Text(_)),
             "there is no data: name a file by --data or data.file (gt data fetch zinc, gt data sbm pattern|cluster make the paper's)"
         );
-        Ok((config, name))
+        Ok((config, name, set))
     }
 
     /// A new run, or one per seed or fold.
     pub(super) fn begin(&self) -> Result<Plan> {
-        let (config, name) = self.configure()?;
+        let (config, name, set) = self.configure()?;
         let mut configs = Vec::new();
         let several = match (config.data.folds, config.data.fold) {
             _ if !self.seeds.is_empty() => {
@@ -217,7 +227,7 @@ impl Arguments {
             (None, Some(Several::Seeds)) => choose_directory(&format!("{name}-seeds")),
             (None, Some(Several::Folds)) => choose_directory(&format!("{name}-folds")),
         };
-        let mut plan = Plan { several, out, runs: Vec::new(), listed: Once::new() };
+        let mut plan = Plan { several, out, set, runs: Vec::new(), listed: Once::new() };
         if several.is_some() {
             // A run of the folder itself, or other runs in subfolders.
             let begun = [Plan::MEMBERS, "config.toml"].iter().any(|file| plan.out.join(file).exists());
