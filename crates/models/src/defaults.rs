@@ -208,7 +208,7 @@ impl DataFacts {
         };
         choose(set, "train.batch", &mut train.batch, batch);
         choose(set, "train.epochs", &mut train.epochs, epochs);
-        choose(set, "train.early_stop", &mut train.early_stop, (train.epochs / 3).max(30));
+        choose(set, "train.early_stop", &mut train.early_stop, (train.epochs / 2).max(30));
         if self.task == Task::TwoClasses {
             choose(set, "train.loss", &mut train.loss, LossName::Bce);
             let select = if self.rarest < RARE { Select::RocAuc } else { Select::Auto };

@@ -10,7 +10,8 @@ use crate::torch::StateDict;
 pub struct NotATransformer(String);
 
 /// The columns of the data, from the sizes of a checkpoint's input and output layers. A checkpoint
-/// does not store the level of its targets, nor whether they are classes.
+/// does not store the level of its targets, nor whether they are classes. Edge features are ignored
+/// if the checkpoint was trained without them (`edge_feat: false`).
 ///
 /// # Errors
 /// If the node embedding or the head is not there.
@@ -52,6 +53,41 @@ pub fn schema_of_checkpoint(state: &StateDict, level: Level, kind: TargetKind) -
     for (columns, sizes) in [(&mut schema.node, node), (&mut schema.edge, edge)] {
         columns.categorical.iter_mut().zip(sizes).for_each(|(column, size)| column.size = size);
     }
+    if schema.edge.names().next().is_none() {
+        // A network without edge features takes data with bonds, and does not read them.
+        schema.edge.ignored = ["edge_attr", "edge_attr_multi_hot"].map(str::to_owned).to_vec();
+    }
     schema.target = Some(TargetSchema::new(level, kind, &classes));
     Ok(schema)
+}
+
+#[cfg(test)]
+mod tests {
+    use gt_graph::{FeatureRows, GraphParts, GraphStore};
+
+    use super::*;
+    use crate::{Config, Model, torch};
+
+    #[test]
+    fn a_checkpoint_without_edge_features_ignores_those_of_the_data() {
+        let bytes = std::fs::read("tests/checkpoints/transformer.pt").unwrap();
+        let with_edges = torch::read_state_dict(&bytes).unwrap();
+        let schema = schema_of_checkpoint(&with_edges, Level::Graph, TargetKind::Float).unwrap();
+        assert!(schema.edge.ignored.is_empty() && schema.edge.vocabulary_sizes() == [4]);
+        // `edge_feat: false` feeds the constant 1 through a linear layer.
+        let width = with_edges.get("embedding_e.weight").unwrap().shape()[1];
+        let state = with_edges
+            .replace("embedding_e.weight", &[("embedding_e.weight", &[width, 1]), ("embedding_e.bias", &[width])]);
+        let schema = schema_of_checkpoint(&state, Level::Graph, TargetKind::Float).unwrap();
+        assert_eq!(schema.edge.ignored, ["edge_attr", "edge_attr_multi_hot"]);
+        assert_eq!(schema.layout().edge, FeatureLayout::default());
+
+        let text =
+            "[model]\nlayers = 2\nwidth = 16\nheads = 4\nencoding = \"laplacian\"\nencoding_size = 4\nedges = true";
+        let model = Model::import(Config::from_toml(text).unwrap(), schema, &state).unwrap();
+        let mut graphs = GraphStore::new(Layout { target: None, ..model.schema.layout() });
+        let node = FeatureRows { categorical: &[1, 0], ..FeatureRows::default() };
+        graphs.push(GraphParts { num_nodes: 2, src: &[0, 1], dst: &[1, 0], node, ..GraphParts::default() }).unwrap();
+        assert_eq!(model.predict(&graphs).unwrap().len(), 1);
+    }
 }

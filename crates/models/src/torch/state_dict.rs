@@ -90,6 +90,21 @@ impl StateDict {
         Ok(())
     }
 
+    /// The tensors with one replaced by others of ones, for tests of other networks.
+    #[cfg(test)]
+    pub(crate) fn replace(&self, name: &str, others: &[(&str, &[usize])]) -> Self {
+        let mut state = Self::default();
+        for tensor in self.tensors.iter().filter(|tensor| tensor.name != name) {
+            state.push(tensor.clone()).unwrap();
+        }
+        for (name, shape) in others {
+            let values = Values::F32(vec![1.0; shape.iter().product()]);
+            let (name, shape) = ((*name).to_owned(), shape.to_vec());
+            state.push(Tensor { name, dtype: Dtype::F32, shape, values }).unwrap();
+        }
+        state
+    }
+
     /// The tensor of that name.
     pub fn get(&self, name: &str) -> Option<&Tensor> {
         self.positions.get(name).map(|&position| &self.tensors[position])

@@ -47,7 +47,7 @@ pub struct Arguments {
     #[command(flatten)]
     columns: DataArgs,
     /// Start with the weights of this model file or run: all whose names and shapes fit. Without
-    /// CONFIG and --preset, [model] is that of the model; overrules train.init
+    /// CONFIG and --preset, section `model` is that of the model; overrules train.init
     #[arg(long, value_name = "MODEL", conflicts_with = "resume")]
     init: Option<PathBuf>,
     /// Which weights of --init: all that fit, or those of the encoder (all but the head);
