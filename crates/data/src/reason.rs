@@ -130,7 +130,7 @@ pub enum Problem {
     NotANumber(String),
     /// A text in a column whose other values are real numbers.
     #[error(
-        "\"{0}\" is not a number, but other values of the column are; correct it, leave it empty, or declare the column categorical with --categorical in gt data convert"
+        "\"{0}\" is not a number, but other values of the column are; correct it (a target may also be left empty)"
     )]
     TextAmongNumbers(String),
     /// A name that the vocabulary does not have.

@@ -1,4 +1,4 @@
-//! Keys that nobody sets follow the data.
+//! Keys that are left open follow the data.
 
 mod support;
 
@@ -52,6 +52,23 @@ fn open_keys_are_chosen_printed_and_stored_and_set_keys_win() {
     assert_eq!(weights(&again.stdout), weights(&output.stdout));
     let published = place.gt("train --preset zinc-gcn --data d.jsonl --out zinc");
     assert!(!String::from_utf8_lossy(&published.stderr).contains("defaults for"));
+}
+
+#[test]
+fn folds_of_the_file_count_as_rows_to_learn_from() {
+    let place = Place::new();
+    place.write("d.jsonl", &paths(1.0, 0.0, |_, sum| json!(sum)));
+    place.done("data split d.jsonl --folds 3 --out folds.parquet");
+    let output = place.gt("train --data folds.parquet --folds 3 --set train.epochs=1 --set model.width=8 --out folds");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("defaults for regression with 48 training rows"), "{said}");
+    let complaint = place.refused("train --data d.jsonl --init folds --out more");
+    assert!(complaint.contains("folds: it is a folder of several runs"), "{complaint}");
+    place.done("train --data d.jsonl --init folds/fold-1 --set train.epochs=1 --out more");
+    // Without a target there is nothing to choose for.
+    let unlabelled = paths(1.0, 0.0, |_, _| json!(null)).replace(",\"y\":[null]", "");
+    place.write("unlabelled.jsonl", &unlabelled);
+    assert!(!place.refused("train --data unlabelled.jsonl --out none").contains("defaults for"));
 }
 
 #[test]

@@ -19,6 +19,11 @@ fn graph(number: usize, task: &str) -> Value {
     let y = match task {
         "number" => json!([number as f64 * 0.37 % 5.1 + 0.01]),
         "class" => json!([(number * number + nodes) % 3]),
+        "two classes" => json!([usize::from((number * number + nodes).is_multiple_of(3))]),
+        "edges" => {
+            json!((0..src.len()).map(|edge| [usize::from((number + edge).is_multiple_of(3))]).collect::<Vec<_>>())
+        }
+        "numbers of edges" => json!((0..src.len()).map(|edge| [(number * edge) as f64 * 0.37]).collect::<Vec<_>>()),
         "labels" => json!([number % 2, nodes % 2, (number / 3) % 2]),
         _ => json!((0..nodes).map(|node| [usize::from((number + node).is_multiple_of(4))]).collect::<Vec<_>>()),
     };
@@ -45,7 +50,7 @@ fn eval(place: &Place, line: &str) -> Value {
 
 #[test]
 fn order_and_batch_size_change_no_digit_of_a_score() {
-    for task in ["number", "class", "labels", "nodes"] {
+    for task in ["number", "class", "two classes", "labels", "nodes", "edges", "numbers of edges"] {
         let place = Place::new();
         train(&place, task, "");
         let model = Model::open(place.path("run/best.safetensors")).unwrap();

@@ -170,7 +170,8 @@ impl DataFacts {
         let (layers, width, dropout, input_dropout) = match (self.regime(), self.graphs) {
             (Regime::FewLabels, _) => (3, 64, 0.5, 0.5),
             (Regime::Network, _) => (6, 64, 0.2, 0.0),
-            (Regime::Graphs, ..2_000) => (4, 64, 0.1, 0.0),
+            (Regime::Graphs, ..600) => (4, 64, 0.1, 0.0),
+            (Regime::Graphs, ..2_000) => (4, 64, 0.0, 0.0),
             (Regime::Graphs, ..20_000) => (6, 64, 0.0, 0.0),
             (Regime::Graphs, _) => (8, 64, 0.0, 0.0),
         };
@@ -288,7 +289,8 @@ mod tests {
             (facts(1, 5_000, 10_000.0, 7, Task::TwoClasses), (6, 0.2, 1, 300, 1e-3, Encoding::Laplacian)),
             (facts(1, 20_000, 40_000.0, 5, Task::Classes), (6, 0.2, 1, 300, 1e-3, Encoding::None)),
             (facts(90, 90, 41.0, 0, Task::Classes), (4, 0.1, 16, 150, 1e-3, Encoding::RandomWalk)),
-            (facts(900, 900, 13.0, 40, Task::Regression), (4, 0.1, 32, 120, 1e-3, Encoding::RandomWalk)),
+            (facts(500, 500, 13.0, 40, Task::Regression), (4, 0.1, 32, 120, 1e-3, Encoding::RandomWalk)),
+            (facts(900, 900, 13.0, 40, Task::Regression), (4, 0.0, 32, 120, 1e-3, Encoding::RandomWalk)),
             (facts(3_000, 3_000, 27.0, 40, Task::Labels), (6, 0.0, 32, 120, 1e-3, Encoding::RandomWalk)),
             (facts(10_000, 10_000, 23.0, 28, Task::Regression), (6, 0.0, 64, 120, 1e-3, Encoding::RandomWalk)),
             (facts(220_000, 220_000, 23.0, 28, Task::Regression), (8, 0.0, 128, 20, 1e-3, Encoding::RandomWalk)),

@@ -121,8 +121,8 @@ pub(crate) fn predicted<'a>(data: &Prepared, outputs: &'a PassOutputs) -> Predic
     Predicted { outputs: &outputs.values, width: data.outputs(), target: outputs.labels.rows().unwrap_or(none) }
 }
 
-/// Scores of the outputs of a pass. Outputs and labels are then on the data's scale, and log-odds of
-/// two classes have become logits of both.
+/// Scores of the outputs of a pass. Outputs and labels are then on the data's scale, and log-odds
+/// of two classes have become logits of both.
 pub(crate) fn score(data: &Prepared, outputs: &mut PassOutputs, detail: Detail) -> Scores {
     let labelled: Vec<f64> = outputs
         .losses

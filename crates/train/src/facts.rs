@@ -27,8 +27,9 @@ pub fn data_facts(dataset: &Dataset, config: &Config) -> DataFacts {
     let level = target.map_or(Level::Edge, |target| target.level);
     let share = |count: usize| (count as f64 * config.data.split[0]).round() as usize;
     let all = 0..graphs.rows(level);
-    // Without a split of the data, one is drawn, and all rows stand for those of the training part.
-    let (training, mut classes) = match dataset.split() {
+    // Where a split is drawn or folds are dealt, all rows stand for those of the training part.
+    let split = dataset.split().filter(|split| split.names.iter().any(|name| name == Split::Train.name()));
+    let (training, mut classes) = match split {
         Some(split) if split.level == Level::Graph => {
             let own = split.rows(Split::Train.name());
             let rows = own.iter().flat_map(|&graph| graphs.row_range(level, graph));
@@ -38,7 +39,7 @@ pub fn data_facts(dataset: &Dataset, config: &Config) -> DataFacts {
         None if usual_level(dataset) == Level::Graph => (share(graphs.len()), count_labels(dataset, target, all)),
         None => (graphs.len(), count_labels(dataset, target, all)),
     };
-    if dataset.split().is_none() {
+    if split.is_none() {
         classes.iter_mut().for_each(|count| *count = share(*count));
     }
     DataFacts::new(config, schema, graphs, training, &classes)

@@ -25,6 +25,9 @@ pub enum InitProblem {
     /// The data has other columns than the model.
     #[error("the data does not fit this model (train.init): {0}; use data with the columns of the model")]
     Input(#[from] InputMismatch),
+    /// A folder that holds several runs.
+    #[error("it is a folder of several runs; name the folder of one run in it")]
+    SeveralRuns,
     /// No tensor has the name and shape of a parameter.
     #[error(
         "nothing of it fits this training (train.init): it has {} layers of width {}, not {} of width {}",
@@ -59,8 +62,8 @@ impl Init {
         Ok(Some(Self { path, model, layers: config.train.init_layers }))
     }
 
-    /// The schema of the data, with the vocabularies of the model, and the columns of the data whose
-    /// categories get other numbers.
+    /// The schema of the data, with the vocabularies of the model, and the columns of the data
+    /// whose categories get other numbers.
     pub(crate) fn adopt(&self, data: &Schema) -> Result<(Schema, Vec<Renumbering>)> {
         adopt_inputs(data, &self.model.schema).map_err(|problem| self.problem(problem.into()))
     }
@@ -116,6 +119,9 @@ pub fn open_result(path: &Path) -> Result<(PathBuf, Model)> {
         if model.config.model.metrics == MetricForm::Exact {
             return Ok((path, model));
         }
+    }
+    if !last.is_file() && path.join("members.json").is_file() {
+        return Err(TrainError::Init { path: path.to_owned(), problem: InitProblem::SeveralRuns });
     }
     open(last)
 }

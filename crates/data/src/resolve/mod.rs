@@ -151,7 +151,7 @@ pub(crate) struct Resolved {
     pub(crate) schema: Schema,
     /// Whether the schema was inferred from the columns.
     pub(crate) inferred: bool,
-    /// Whether real numbers of the file are read as classes though nobody states so.
+    /// Whether real numbers of the file are read as classes without a statement of the user.
     pub(crate) classes_from_numbers: bool,
     /// Sizes of vocabularies that the user declares.
     pub(crate) choice: ColumnChoice,

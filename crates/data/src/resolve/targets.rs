@@ -37,7 +37,7 @@ pub(super) struct FoundTargets {
     pub(super) schema: Option<TargetSchema>,
     /// Names of all target columns of the file.
     pub(super) names: Vec<String>,
-    /// Whether real numbers are read as classes though nobody states so.
+    /// Whether real numbers are read as classes without a statement of the user.
     pub(super) classes_from_numbers: bool,
 }
 

@@ -102,7 +102,7 @@ impl Arguments {
         if let Some(file) = self.data.as_ref().filter(|_| drawn && prepared.links.is_none()) {
             let (name, split) = (file.display(), split.name());
             console::warn(&format!(
-                "{name} has no split, so one is drawn as in training, and only its split `{split}` is scored"
+                "{name} has no split, so one is drawn as in training, and only its split `{split}` is scored; to score all rows, pass a copy made with `gt data split {name} --train 0 --val 0 --test 1 --out COPY`"
             ));
         }
         let scores: Scores = self.device.compute(|device| {

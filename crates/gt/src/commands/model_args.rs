@@ -13,8 +13,8 @@ use crate::console;
 #[derive(Args)]
 pub struct ModelArgs {
     /// Directory of a run, or a model file. Of a run, the best model on the validation split is
-    /// used; of a run with a published preset, the last model. gt predict and gt eval also take a
-    /// folder of finished runs, which predict together: the mean of numbers or of probabilities
+    /// used; of a run with a published preset, the last model. For gt predict and gt eval also a
+    /// folder of finished runs. Their result is the mean of numbers or of probabilities
     pub model: PathBuf,
     /// The best model of a run
     #[arg(long, conflicts_with = "last")]

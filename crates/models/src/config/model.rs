@@ -134,9 +134,9 @@ pub struct ModelConfig {
     pub layers: usize,
     /// Numbers per node and per edge between the layers.
     pub width: usize,
-    /// Heads of the attention; they must divide the width. Left out: the largest number up to 8 that
-    /// divides the width. `gcn`, `gcn-mean` and `gatedgcn` have
-    /// none. The last layer of `gat` has one head of the full width.
+    /// Heads of the attention; they must divide the width. Left out: the largest number up to 8
+    /// that divides the width. `gcn`, `gcn-mean` and `gatedgcn` have none. The last layer of `gat`
+    /// has one head of the full width.
     pub heads: usize,
     /// Normalisation in the layers: over the `batch`, over the channels of a row (`layer`), or
     /// `none`.

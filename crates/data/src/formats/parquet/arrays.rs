@@ -39,7 +39,8 @@ pub(crate) fn numbers(array: &ArrayRef) -> Option<Values> {
     })
 }
 
-/// Numbers or texts, lists of them, or lists of lists, per row; `None` if the column holds other values.
+/// Numbers or texts, lists of them, or lists of lists, per row; `None` if the column holds other
+/// values.
 pub(super) fn column(name: &str, array: &ArrayRef) -> Option<RawColumn> {
     let present = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
     let (mut leaf, mut depth) = (array, 0);

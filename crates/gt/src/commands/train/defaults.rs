@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use gt_data::Dataset;
+use gt_models::config::TaskName;
 use gt_train::data_facts;
 
 use super::planned::Plan;
@@ -14,6 +15,10 @@ use crate::console;
 pub(super) fn fill_defaults(plan: &mut Plan, dataset: &Dataset) -> Result<()> {
     let Some(set) = &plan.set else { return Ok(()) };
     let before = plan.runs[0].config.clone();
+    if dataset.schema().target.is_none() && before.data.task != TaskName::Links {
+        // An error about the targets follows.
+        return Ok(());
+    }
     let facts = data_facts(dataset, &before);
     for run in &mut plan.runs {
         facts.fill(&mut run.config, set);

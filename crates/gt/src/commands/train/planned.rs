@@ -247,7 +247,10 @@ impl Arguments {
 }
 
 fn in_use(directory: &Path) -> String {
-    format!("{}: a run has begun there; resume it with --resume, or choose another --out", directory.display())
+    format!(
+        "{0}: a run has begun there; resume it with `gt train --resume --out {0}`, or choose another --out",
+        directory.display()
+    )
 }
 
 /// The first directory for runs of this name that does not exist yet.
