@@ -22,7 +22,7 @@ pub struct FoldPlan {
 
 const DOMAIN_FOLDS: u8 = 18;
 
-/// Splits a data set for one fold of a cross-validation: the test part is the fold, the validation
+/// Splits a data set for one fold of a cross-validation. The test part is the fold. The validation
 /// part is cut from the other rows, and the rest is the training part.
 ///
 /// If the parts of the data set are `fold0`, `fold1`, …, as [`Parts::Folds`](crate::Parts::Folds)

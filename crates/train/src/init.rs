@@ -120,7 +120,11 @@ pub fn open_result(path: &Path) -> Result<(PathBuf, Model)> {
             return Ok((path, model));
         }
     }
-    if !last.is_file() && path.join("members.json").is_file() {
+    let holds_runs = || {
+        let mut entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+        entries.any(|entry| entry.path().join("model.safetensors").is_file())
+    };
+    if !last.is_file() && holds_runs() {
         return Err(TrainError::Init { path: path.to_owned(), problem: InitProblem::SeveralRuns });
     }
     open(last)
