@@ -28,6 +28,11 @@ impl Splits {
         Self { level, names: Vec::new(), codes: Vec::new() }
     }
 
+    /// A split of graphs into one part.
+    pub fn whole(graphs: usize, name: &str) -> Self {
+        Self { level: Level::Graph, names: vec![name.to_owned()], codes: vec![0; graphs] }
+    }
+
     /// Appends a row; `None` if there would be more than 65,536 parts.
     pub fn push(&mut self, name: &str) -> Option<()> {
         let code = match self.names.iter().position(|n| n == name) {

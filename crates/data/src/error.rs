@@ -94,7 +94,7 @@ pub enum FileProblem {
     NotATable,
     /// A single table where a set of tables is needed.
     #[error(
-        "a CSV file holds one table; graphs need NAME_nodes.csv and NAME_edges.csv (give the first), or --nodes and --edges"
+        "a CSV file holds one table; graphs need NAME_nodes.csv and NAME_edges.csv (give the first), or gt data convert --nodes --edges"
     )]
     SingleTable,
     /// A table of nodes whose name does not end in `nodes`.

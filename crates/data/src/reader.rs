@@ -78,7 +78,8 @@ pub fn read_with(path: &Path, roles: &FileRoles) -> Result<Dataset> {
 /// let Err(DataError::Graph { graph: 1, reason: Reason::Cell { problem, .. }, .. }) =
 ///     read_expecting(&path, &expected)
 /// else { panic!("the second graph has an unknown category") };
-/// assert_eq!(problem, Problem::BeyondVocabulary { value: 5, size: 3 });
+/// let beyond = Problem::BeyondVocabulary { value: 5, size: 3 };
+/// assert_eq!(problem, Problem::Untrained(Box::new(beyond)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn read_expecting(path: &Path, expected: &Expected<'_>) -> Result<Dataset> {

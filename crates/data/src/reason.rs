@@ -125,6 +125,17 @@ pub enum Problem {
     /// A value is missing.
     #[error("the value is missing; fill it in")]
     Null,
+    /// A feature is missing in a column whose role the user may still choose.
+    #[error(
+        "the value is missing; fill it in, or leave the column out with --ignore {column}{}",
+        if *.may_be_target { format!("; if it is to be predicted, pass --target {column}") } else { String::new() }
+    )]
+    Gap {
+        /// The column.
+        column: String,
+        /// Whether the column may be a target. Missing labels are allowed.
+        may_be_target: bool,
+    },
     /// Text where a number is expected.
     #[error("\"{0}\" is not a number")]
     NotANumber(String),
@@ -141,11 +152,14 @@ pub enum Problem {
         /// The names that the vocabulary has.
         known: Box<KnownNames>,
     },
+    /// A category that a model does not know.
+    #[error("{0}; to accept unknown categories, train with --set data.other=true")]
+    Untrained(Box<Self>),
     /// A number that is not whole, or is less than 0.
     #[error("\"{0}\" is not a whole number from 0")]
     NotCounted(String),
     /// A number that is not a category.
-    #[error("{value} is not a category (0, 1, 2, …){}", if *.inferred { "; to make the column continuous, write numbers with a decimal point, or name it with --continuous in gt data convert" } else { "" })]
+    #[error("{value} is not a category (0, 1, 2, …){}", if *.inferred { "; to make the column continuous, write numbers with a decimal point, or name it with --continuous" } else { "" })]
     NotACategory {
         /// The number.
         value: Number,

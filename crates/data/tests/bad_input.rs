@@ -73,7 +73,7 @@ fn json_lines_say_what_is_wrong_and_where() {
         ),
         (
             r#"{"num_nodes": 2, "node_feat": [[1], [null]], "edge_index": [[], []], "edge_attr": [], "y": [0.5]}"#,
-            cell(node, 1, "node_feat", Problem::Null),
+            cell(node, 1, "node_feat", Problem::Gap { column: "node_feat".into(), may_be_target: false }),
         ),
         (
             r#"{"num_nodes": 2, "node_feat": [[1], [-2]], "edge_index": [[], []], "edge_attr": [], "y": [0.5]}"#,
@@ -150,7 +150,7 @@ fn messages_say_where_what_and_how() {
     let line = r#"{"node_feat": [[1], [-2]], "edge_index": [[], []]}"#;
     assert_eq!(
         complaint("mine.jsonl", line),
-        "graph 0, node 1, column \"node_feat\": -2 is not a category (0, 1, 2, …); to make the column continuous, write numbers with a decimal point, or name it with --continuous in gt data convert"
+        "graph 0, node 1, column \"node_feat\": -2 is not a category (0, 1, 2, …); to make the column continuous, write numbers with a decimal point, or name it with --continuous"
     );
     let line = r#"{"node_feat": [[1]], "edge_index": [[0], [4]]}"#;
     assert_eq!(complaint("mine.jsonl", line), "graph 0: edge 0 points to node 4, but the graph has 1 nodes");
@@ -189,6 +189,7 @@ fn tables_name_row_and_column() {
         read(&folder.path().join("t_nodes.csv")).unwrap_err()
     };
     let nodes = "node,kind,x\n0,1,0.5\n1,2,1.5\n";
+    let gap = Problem::Gap { column: "x".into(), may_be_target: true };
     let cases = [
         (nodes, "src,dst\n0,1\n1,5\n", "edges", "dst", Problem::NoSuchNode { id: "5".into(), counted: false }),
         ("node,kind,x\n0,1,0.5\n0,2,1.5\n", "src,dst\n", "nodes", "node", Problem::Duplicate { id: "0".into() }),
@@ -199,7 +200,7 @@ fn tables_name_row_and_column() {
             "kind",
             Problem::NotACategory { value: Number(-2.0), inferred: true },
         ),
-        ("node,kind,x\n0,1,0.5\n1,2,\n", "src,dst\n", "nodes", "x", Problem::Null),
+        ("node,kind,x\n0,1,0.5\n1,2,\n", "src,dst\n", "nodes", "x", gap),
         ("node,kind,x\n0,1,0.5\n1,2,nan\n", "src,dst\n", "nodes", "x", Problem::NotFinite(Number(f64::NAN))),
         (
             "node,kind,y\n0,1,0\n1,2,1700000000000\n",
@@ -223,7 +224,7 @@ fn tables_name_row_and_column() {
             FileProblem::MissingColumn {
                 column: "src".into(),
                 found: names(&["a", "b"]),
-                hint: "; name the ends of the edges with --src and --dst",
+                hint: "; gt data convert takes the ends of the edges as --src and --dst",
             },
         ),
         ("node,kind,x\n0,1\n", "src,dst\n", FileProblem::CellCount { line: 2, found: 2, expected: 3 }),

@@ -278,11 +278,17 @@ fn defects() -> Vec<Defect> {
         all(),
     );
     add("a fraction", feature(true, Some(1.5)), false, no_category(1.5, false), None, all());
-    let beyond = node(1, "node_feat", Problem::BeyondVocabulary { value: 7, size: 3 });
+    let beyond = Problem::Untrained(Box::new(Problem::BeyondVocabulary { value: 7, size: 3 }));
+    let beyond = node(1, "node_feat", beyond);
     add("an unknown category", feature(false, Some(7.0)), false, beyond, None, all());
     let null = node(1, "node_feat", Problem::Null);
-    add("a category missing", feature(false, None), false, null.clone(), Some(null.clone()), all());
-    add("a number missing", feature(true, None), true, null.clone(), Some(null), all());
+    // Without a model, the user chooses the columns, and those of tables may be targets.
+    let tables = || vec![Form::Csv, Form::ParquetTables];
+    for (may_be_target, forms) in [(false, native()), (true, tables())] {
+        let gap = node(1, "node_feat", Problem::Gap { column: "node_feat".into(), may_be_target });
+        add("a category missing", feature(false, None), false, null.clone(), Some(gap.clone()), forms.clone());
+        add("a number missing", feature(true, None), true, null.clone(), Some(gap), forms);
+    }
     for (name, value, forms) in
         [("NaN", f64::NAN, without_json()), ("infinity", f64::INFINITY, without_json()), ("too large", 1e39, all())]
     {

@@ -145,8 +145,9 @@ fn a_model_knows_names_in_every_format_and_rejects_others() {
         let Reason::Cell { problem, row: 1, .. } = &chunks[0].results[1].as_ref().unwrap_err().reason else {
             panic!("{form}")
         };
+        let Problem::Untrained(problem) = problem else { panic!("{form}: {problem}") };
         assert!(
-            matches!(problem, Problem::UnknownName { value, known } if &**value == "Xe" && known.count == 4),
+            matches!(&**problem, Problem::UnknownName { value, known } if &**value == "Xe" && known.count == 4),
             "{form}: {problem}"
         );
         assert!(read_expecting(&path, &expecting(known.schema())).is_err(), "{form}");

@@ -351,6 +351,19 @@ impl GraphBatch {
         &mut self.encodings
     }
 
+    /// The categories of the nodes or of the edges (in in-order), row by row. Every column must stay
+    /// within its vocabulary.
+    ///
+    /// # Panics
+    /// If the level is that of graphs, which have no features.
+    pub fn categories_mut(&mut self, level: Level) -> &mut [u32] {
+        match level {
+            Level::Node => self.node.categories_mut(),
+            Level::Edge => self.edge.categories_mut(),
+            Level::Graph => panic!("graphs have no features"),
+        }
+    }
+
     /// The fully connected view of the batch: every ordered pair i ≠ j of a graph joined.
     pub fn full(&self) -> FullView<'_> {
         FullView::new(self)

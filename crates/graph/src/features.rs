@@ -201,6 +201,11 @@ impl FeatureTable {
         self.categorical.iter_mut().skip(column).step_by(columns).for_each(|value| *value = to(*value));
     }
 
+    /// The categories of all rows.
+    pub(crate) fn categories_mut(&mut self) -> &mut [u32] {
+        &mut self.categorical
+    }
+
     /// Continuous values of all rows.
     pub(crate) fn continuous(&self) -> &[f32] {
         &self.continuous

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use gt_data::{Info, PartInfo, TargetInfo};
-use gt_graph::FeatureSchema;
+use gt_graph::{FeatureSchema, TargetColumn};
 
 /// The description as lines of text.
 pub fn describe_dataset(info: &Info) -> String {
@@ -26,7 +26,11 @@ pub fn describe_dataset(info: &Info) -> String {
         [("node", &info.node_features, &info.node_categories), ("edge", &info.edge_features, &info.edge_categories)]
     {
         for (vocabulary, counts) in schema.categorical.iter().zip(counts) {
-            let text = if counts.is_empty() { "too many to count; ids?".into() } else { occurrences(counts) };
+            let text = if counts.is_empty() {
+                "too many to count; ids?".into()
+            } else {
+                occurrences(counts, |value| vocabulary.value_name(value))
+            };
             line(format!("  {what} `{}`: {text}", vocabulary.name));
         }
     }
@@ -35,7 +39,9 @@ pub fn describe_dataset(info: &Info) -> String {
         Some(target) => {
             line(format!("targets: {} {} per {}", target.columns.len(), target.kind.name(), target.level));
             for (name, part) in &info.splits {
-                part.targets.iter().for_each(|target| line(format!("  {name:8} {}", describe_target(target))));
+                for (column, found) in target.columns.iter().zip(&part.targets) {
+                    line(format!("  {name:8} {}", describe_target(column, found)));
+                }
             }
         }
     }
@@ -82,28 +88,28 @@ fn features(schema: &FeatureSchema) -> String {
     if list.is_empty() { "none".into() } else { list.join("; ") }
 }
 
-/// The most frequent categories, and how many do not occur.
-fn occurrences(counts: &[u64]) -> String {
+/// The most frequent categories, by name, and how many do not occur.
+fn occurrences(counts: &[u64], name: impl Fn(usize) -> String) -> String {
     let mut order: Vec<usize> = (0..counts.len()).filter(|&i| counts[i] > 0).collect();
     order.sort_by_key(|&i| (std::cmp::Reverse(counts[i]), i));
-    let shown: Vec<String> = order.iter().take(8).map(|&i| format!("{i}: {}", counts[i])).collect();
+    let shown: Vec<String> = order.iter().take(8).map(|&i| format!("{}: {}", name(i), counts[i])).collect();
     let rest = if order.len() > 8 { format!(", … {} more", order.len() - 8) } else { String::new() };
     let unused = counts.len() - order.len();
     let unused = if unused > 0 { format!("; {unused} of {} do not occur", counts.len()) } else { String::new() };
     format!("{}{rest}{unused}", shown.join(", "))
 }
 
-fn describe_target(target: &TargetInfo) -> String {
+fn describe_target(column: &TargetColumn, target: &TargetInfo) -> String {
     let missing = if target.missing > 0 { format!(", {} missing", target.missing) } else { String::new() };
     if target.classes.is_empty() {
         let TargetInfo { name, mean, sd, min, max, histogram, .. } = target;
         return format!("`{name}` mean {mean:.4}, sd {sd:.4}{missing}  {min:.3} {} {max:.3}", histogram.sparkline());
     }
-    // Few classes that all occur are plain by their order alone.
-    let plain = target.classes.len() <= 12 && !target.classes.contains(&0);
+    // Few numbered classes that all occur are plain by their order alone.
+    let plain = column.names.is_empty() && target.classes.len() <= 12 && !target.classes.contains(&0);
     let counts = match plain {
         true => target.classes.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
-        false => occurrences(&target.classes),
+        false => occurrences(&target.classes, |class| column.class_name(class)),
     };
     format!("`{}` {} classes: {counts}{missing}", target.name, target.classes.len())
 }

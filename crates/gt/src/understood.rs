@@ -222,7 +222,7 @@ fn describe_oddities(graphs: &GraphStore, schema: &Schema, found: &Findings, lin
         let which =
             if graphs.len() == 1 { "the graph has".into() } else { format!("{} graphs have", found.one_way_graphs) };
         lines.add(&format!(
-            "note: {which} edges in one direction only, and messages follow the direction; if edges have none, list both directions, or add them with gt data convert --undirected"
+            "note: {which} edges in one direction only, and messages follow the direction; if edges have none, list both directions (for tables, gt data convert --undirected does)"
         ));
     }
     for (part, other, count) in &found.repeated {

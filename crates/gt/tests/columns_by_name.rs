@@ -5,6 +5,7 @@ mod support;
 
 use std::fmt::Write;
 
+use gt_models::{Model, parameter_name};
 use support::Place;
 
 const SMALL: &str = "--set model.layers=1 --set model.width=8 --set model.heads=2 --set train.epochs=1 --set train.batch=4 --device cpu";
@@ -271,4 +272,137 @@ fn what_was_understood_is_printed_in_short_lines() {
         assert!(said.contains(words), "{words}: {said}");
     }
     assert!(said.lines().all(|line| line.chars().count() <= 80 || line.contains("epoch")), "{said}");
+}
+
+#[test]
+fn a_missing_cell_names_remedies_that_work() {
+    let place = Place::new();
+    let cell = |node: usize| if node == 5 { String::new() } else { format!("{}.5", node % 3) };
+    let nodes: String = (0..40).map(|node| format!("{node},{},{}\n", node % 2, cell(node))).collect();
+    place.write("p_nodes.csv", &format!("node,kind,income\n{nodes}"));
+    let edges: String = (0..40).map(|node| format!("{node},{}\n", (node + 1) % 40)).collect();
+    place.write("p_edges.csv", &format!("src,dst\n{edges}"));
+    for command in
+        ["data info p_nodes.csv", "data convert p_nodes.csv out.jsonl", "data split p_nodes.csv --out s.jsonl"]
+    {
+        let message = place.refused(command);
+        assert!(["row 6", "income", "--ignore income", "--target income"].iter().all(|word| message.contains(word)));
+    }
+    place.done(&format!("train --data p_nodes.csv --out run {SMALL} --target income"));
+    assert_eq!(metric(&place, "run"), "mae");
+    let info = place.done("data info p_nodes.csv --target income");
+    assert!(info.contains("task: regression") && info.contains("1 missing"), "{info}");
+    place.done(&format!("train --data p_nodes.csv --out links {SMALL} --ignore income --task links"));
+    place.done("data split p_nodes.csv --out s.jsonl --target income");
+    place.done("data convert p_nodes.csv c.jsonl --ignore income");
+    place.done("encode p_nodes.csv --walk 2 --out e.jsonl --ignore income");
+    // A model needs the value.
+    place.done(&format!("train --data c.jsonl --out kind {SMALL} --task links"));
+    place.write("g.jsonl", "{\"node_feat\": [[0, 1.5], [1, null]], \"edge_index\": [[0], [1]], \"y\": 0.5}\n");
+    let message = place.refused("data info g.jsonl");
+    assert!(message.contains("--ignore node_feat1") && !message.contains("--target"), "{message}");
+    place.done("data info g.jsonl --ignore node_feat1");
+}
+
+#[test]
+fn info_takes_the_columns_of_train_and_shows_names() {
+    for file in ["g.jsonl", "g.parquet", "g_nodes.csv"] {
+        let place = Place::new();
+        write_numbers(&place, |graph| format!("{}.0", graph % 3));
+        if file == "g.parquet" {
+            place.done("data convert g.jsonl g.parquet --task regression --continuous node_feat1");
+        }
+        let ignored = if file == "g_nodes.csv" { "kind" } else { "node_feat0" };
+        let info = place.done(&format!("data info {file} --target gap --ignore {ignored}"));
+        assert!(info.contains("targets: 1 real number per graph") || info.contains("`gap` mean"), "{info}");
+        assert!(info.contains("task: regression, 1 number per graph") && !info.contains("categorical"), "{info}");
+        let info = place.done(&format!("data info {file} --task links"));
+        assert!(info.contains("task: links"), "{info}");
+        let info = place.done(&format!("data info {file} --task classification --continuous {ignored}"));
+        assert!(info.contains("task: classification") && info.contains(&format!("`{ignored}` continuous")), "{info}");
+        assert!(place.refused(&format!("data info {file} --ignore nothing")).contains("\"nothing\""));
+    }
+    let place = Place::new();
+    write(&place, "Xe");
+    let info = place.done("data info g_nodes.csv");
+    assert!(info.contains("node `element`: C: 40, N: 10, O: 9, Xe: 1"), "{info}");
+    assert!(info.contains("`y` 2 classes: safe: 15, toxic: 15"), "{info}");
+    // A training takes kinds of columns as well, and its configuration keeps them.
+    write_numbers(&place, |graph| format!("{}", graph % 3));
+    place.done(&format!("train --data g_nodes.csv --out run {SMALL} --continuous kind,y"));
+    assert_eq!(metric(&place, "run"), "mae");
+    let config = std::fs::read_to_string(place.path("run/config.toml")).unwrap();
+    assert!(config.contains("continuous = [\"kind\", \"y\"]"), "{config}");
+    let message = place.refused(&format!("train --data g_nodes.csv --out two {SMALL} --continuous y --categorical y"));
+    assert!(message.contains("data.categorical") && message.contains("data.continuous"), "{message}");
+}
+
+#[test]
+fn a_single_class_to_train_on_is_a_warning_before_the_training() {
+    let place = Place::new();
+    write_numbers(&place, |_| "3.25".into());
+    let said = |line: &str| String::from_utf8(place.gt(line).stderr).unwrap();
+    let warning = |text: &str| text.lines().find(|line| line.starts_with("warning: ")).map(str::to_owned);
+    let numbers = warning(&said(&format!("train --data g.jsonl --out numbers {SMALL}"))).unwrap();
+    assert!(numbers.contains("y: all 24 labels") && numbers.contains("the value 3.25"), "{numbers}");
+    write(&place, "O");
+    let text = std::fs::read_to_string(place.path("g.jsonl")).unwrap();
+    place.write("g.jsonl", &text.replace("toxic", "safe"));
+    let classes = said(&format!("train --data g.jsonl --out classes {SMALL}"));
+    let found = warning(&classes).unwrap();
+    assert!(found.contains("y: all 24 labels") && found.contains("the class safe"), "{found}");
+    assert!(classes.find("warning: ") < classes.find("\nepoch "), "{classes}");
+    place.write("g.jsonl", &text);
+    assert_eq!(warning(&said(&format!("train --data g.jsonl --out two {SMALL}"))), None);
+}
+
+#[test]
+fn unknown_categories_of_one_network_take_a_trained_entry_on_request() {
+    let place = Place::new();
+    // No element is rare. Isotopes are numbers.
+    let write = |name: &str, odd: &str| {
+        let element = |node: usize| if node == 7 { odd } else { ["C", "N", "O"][node % 3] };
+        let isotope = |node: usize| if node == 7 && odd == "Xe" { 9 } else { node % 4 };
+        let row = |node: usize| format!("{node},{},{},{}\n", element(node), isotope(node), ["a", "b"][node % 2]);
+        let edge = |node: usize| format!("{node},{},s\n{},{node},s\n", (node + 1) % 60, (node + 1) % 60);
+        place.write(
+            &format!("{name}_nodes.csv"),
+            &format!("node,element,isotope,label\n{}", (0..60).map(row).collect::<String>()),
+        );
+        place.write(&format!("{name}_edges.csv"), &format!("src,dst,bond\n{}", (0..60).map(edge).collect::<String>()));
+    };
+    write("net", "N");
+    write("new", "Xe");
+    let train = |more: &str| format!("train --data net_nodes.csv {SMALL} {more}");
+    place.done(&train("--out plain"));
+    let output = place.gt("predict plain --data new_nodes.csv --out p.csv");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && said.contains("\"Xe\""), "{said}");
+    assert!(said.contains("train with --set data.other=true"), "{said}");
+
+    let said = String::from_utf8(place.gt(&train("--out other --set data.other=true")).stderr).unwrap();
+    assert!(said.contains("4 values: C, N, O, other") && said.contains("5 values: 0, 1, 2, 3, other"), "{said}");
+    place.done("predict other --data new_nodes.csv --out p.csv --on-error stop");
+    let rows = |name: &str| -> Vec<String> {
+        std::fs::read_to_string(place.path(name)).unwrap().lines().skip(1).map(str::to_owned).collect()
+    };
+    assert!(rows("p.csv").len() == 60 && rows("p.csv").iter().all(|line| line.ends_with(',')), "{:?}", rows("p.csv"));
+    place.done("eval other --data new_nodes.csv --split all");
+    place.done("predict other --data net_nodes.csv --out known.csv --on-error stop");
+    assert_ne!(rows("p.csv")[7], rows("known.csv")[7], "the entry is no known category");
+    // Training sees the entry: it changes, and the same seed gives the same bytes.
+    let entry = |run: &str| -> Vec<f32> {
+        let Model { weights, .. } = Model::open(place.path(run).join("model.safetensors")).unwrap();
+        let name = |parameter: &gt_nn::Parameter| parameter_name(weights.network(), parameter.role());
+        let elements = weights.parameters().list().iter().position(|own| name(own).starts_with("embedding_h")).unwrap();
+        weights.parameter(elements)[3 * 8..4 * 8].to_vec()
+    };
+    let longer = train("--set data.other=true --set optimizer.weight_decay=0 --set train.epochs=40");
+    let line = place.done(&format!("{longer} --out long --json"));
+    let trained: serde_json::Value = serde_json::from_str(line.lines().last().unwrap()).unwrap();
+    let scored: serde_json::Value = serde_json::from_str(&place.done("eval long --split val --json")).unwrap();
+    assert_eq!(trained["best"]["val"]["exact"], scored["exact"], "evaluation hides nothing");
+    place.done(&format!("{longer} --out again"));
+    assert_eq!(entry("long"), entry("again"));
+    assert_ne!(entry("long"), entry("other"));
 }

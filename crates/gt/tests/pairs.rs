@@ -107,7 +107,7 @@ fn rows_without_an_answer_have_a_reason_or_end_the_call() {
     place.write("asked.csv", "graph,source,target\n3,0,1\n0,0,3\n0,one,2\n20,0,1\n1,2,70\n");
     let output = place.gt("predict run --data new.jsonl --pairs asked.csv --out p.csv --json");
     assert_eq!(output.status.code(), Some(0));
-    let damaged = r#"graph 3: node 0, column "node_feat": 9 is beyond the vocabulary of 4 entries (0 to 3)"#;
+    let damaged = r#"graph 3: node 0, column "node_feat": 9 is beyond the vocabulary of 4 entries (0 to 3); to accept unknown categories, train with --set data.other=true"#;
     let told = String::from_utf8(output.stderr).unwrap();
     let warning = format!("warning: 4 of 5 rows have no prediction: row 1: {damaged}; the column `reason` has all");
     assert!(told.contains(&warning), "{told}");

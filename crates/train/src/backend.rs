@@ -80,6 +80,9 @@ impl Resident {
         if purpose == Purpose::Training && data.frozen != Frozen::default() {
             return lacking(CpuOnly::Freeze);
         }
+        if purpose == Purpose::Training && !data.hidden.is_empty() {
+            return lacking(CpuOnly::HiddenValues);
+        }
         if purpose == Purpose::Training && config.train.skip_bad_steps {
             return lacking(CpuOnly::SkipBadSteps);
         }

@@ -20,7 +20,7 @@ use crate::prepared::Prepared;
     gigabytes(*needed),
     gigabytes(*available),
     ids.map_or(String::new(), |most| format!(
-        "; there are {most} categories or classes: whole numbers are categories, numbers with a decimal point are continuous"
+        "; there are {most} categories or classes; if they are numbers, name their column with --continuous"
     ))
 )]
 pub struct TooLarge {

@@ -12,15 +12,26 @@ use crate::prepared::Prepared;
 const DOMAIN_ORDER: u8 = 32;
 const DOMAIN_SIGNS: u8 = 33;
 const DOMAIN_PAIRS: u8 = 34;
+const DOMAIN_HIDING: u8 = 36;
 
 /// The stream of a batch of an epoch.
 fn stream(seed: u64, domain: u8, epoch: usize, batch: usize) -> RandomStream {
     RandomStream::new(seed, domain, (epoch as u64) << 28 | batch as u64)
 }
 
-/// The random pairs of a training batch derive from this stream; evaluation draws none.
+/// The stream of a batch of a training pass; evaluation draws nothing.
+fn training_stream(plan: &PassPlan, domain: u8, batch: usize) -> Option<RandomStream> {
+    plan.training.map(|TrainingPlan { draws: (seed, epoch), .. }| stream(seed, domain, epoch, batch))
+}
+
+/// The random pairs of a training batch derive from this stream.
 pub(crate) fn pair_stream(plan: &PassPlan, batch: usize) -> Option<RandomStream> {
-    plan.training.map(|TrainingPlan { draws: (seed, epoch), .. }| stream(seed, DOMAIN_PAIRS, epoch, batch))
+    training_stream(plan, DOMAIN_PAIRS, batch)
+}
+
+/// The values that a training batch hides derive from this stream.
+pub(crate) fn hiding_stream(plan: &PassPlan, batch: usize) -> Option<RandomStream> {
+    training_stream(plan, DOMAIN_HIDING, batch)
 }
 
 /// The training pass of an epoch, from a batch on.

@@ -22,7 +22,7 @@ use crate::init::{Init, frozen};
 use crate::links::Links;
 use crate::metrics::Metric;
 use crate::pass::pair_stream;
-use crate::rare::merge_rare;
+use crate::rare::{HiddenValues, add_other};
 use crate::selection::Selection;
 
 /// Graphs with encodings and labels, and the network that learns from them or is scored on them.
@@ -79,14 +79,16 @@ pub struct Prepared {
     pub(crate) init: Option<Init>,
     /// What training leaves as it is.
     pub(crate) frozen: Frozen,
+    /// Values that training passes hide.
+    pub(crate) hidden: HiddenValues,
 }
 
 /// What happens to the categories of the data.
 enum Inputs {
     /// The data was read for a model.
     Kept,
-    /// Categories with fewer training rows than this number share an entry; 0 for none.
-    MergeRare(usize),
+    /// Columns get an entry for rare and unknown categories, as the configuration says.
+    Inferred,
     /// Categories get the numbers that they have in a model.
     Renumbered(Vec<Renumbering>),
 }
@@ -106,7 +108,7 @@ impl Prepared {
         };
         let inputs = match &init {
             Some(_) => Inputs::Renumbered(renumbered),
-            None => Inputs::MergeRare(config.data.rare),
+            None => Inputs::Inferred,
         };
         let mut prepared = Self { fingerprint, init, ..Self::build(dataset, config, schema, inputs, cache)? };
         prepared.frozen = frozen(&prepared.network, config)?;
@@ -176,9 +178,10 @@ impl Prepared {
             (None, Level::Graph) => splits.rows(Split::Train.name()),
             _ => (0..graphs.len()).collect(),
         };
+        let mut hidden = HiddenValues::default();
         match inputs {
             Inputs::Kept => {}
-            Inputs::MergeRare(rare) => merge_rare(&mut schema, &mut graphs, &training, rare),
+            Inputs::Inferred => hidden = add_other(&mut schema, &mut graphs, &training, &config.data),
             Inputs::Renumbered(columns) => columns.iter().for_each(|Renumbering { level, column, places }| {
                 graphs.map_categories(*level, *column, |value| places[value as usize]);
             }),
@@ -204,6 +207,7 @@ impl Prepared {
             fingerprint,
             init: None,
             frozen: Frozen::default(),
+            hidden,
         })
     }
 
@@ -307,6 +311,36 @@ impl Prepared {
     /// prediction.
     pub fn rows_in(&self, split: Split) -> usize {
         self.links.as_ref().map_or_else(|| self.rows_of(split).count(), |links| links.count(split))
+    }
+
+    /// Number of rows of a split with at least one label, and of rows without any. For link
+    /// prediction: of links, all of which have labels.
+    pub fn labelled_rows_in(&self, split: Split) -> (usize, usize) {
+        let all = self.rows_in(split);
+        let Some(target) = self.graphs.target().filter(|_| self.links.is_none()) else { return (all, 0) };
+        let columns = self.target().columns.len();
+        let has_label = |row: &usize| (row * columns..(row + 1) * columns).any(|at| target.get(at).is_some());
+        let labelled = self.rows_of(split).filter(has_label).count();
+        (labelled, all - labelled)
+    }
+
+    /// The class whose probability the ranking metrics of two classes use.
+    pub fn positive_class(&self) -> Option<String> {
+        let column = &self.target().columns[0];
+        let two = matches!(self.output_kind, OutputKind::TwoClasses | OutputKind::Classes) && column.classes == 2;
+        two.then(|| column.class_name(1))
+    }
+
+    /// For each target, the label that all labelled rows of the training split have, and their
+    /// number; `None` where labels differ.
+    pub fn only_labels(&self) -> Vec<Option<(f64, usize)>> {
+        let mut seen: Vec<(Option<f64>, usize, bool)> = vec![(None, 0, false); self.target().columns.len()];
+        for (column, value) in self.labels_by_column(Split::Train) {
+            let (first, count, differ) = &mut seen[column];
+            *count += 1;
+            *differ |= *first.get_or_insert(value) != value;
+        }
+        seen.into_iter().map(|(first, count, differ)| first.filter(|_| !differ).map(|value| (value, count))).collect()
     }
 
     /// Number of labels in a split, or of links for link prediction.
@@ -420,10 +454,12 @@ impl DataSource for Prepared {
     fn fill(&self, plan: &PassPlan, number: usize, batch: &mut PreparedBatch) -> Result<(), GraphError> {
         let graphs = plan.order.batch(number);
         if let Some(links) = &self.links {
-            return links.fill(&self.graphs, plan.split, graphs, pair_stream(plan, number), batch);
+            links.fill(&self.graphs, plan.split, graphs, pair_stream(plan, number), batch)?;
+        } else {
+            batch.graphs.assemble(&self.graphs, graphs)?;
+            batch.labels = self.labels_of(plan.split, graphs, &batch.graphs);
         }
-        batch.graphs.assemble(&self.graphs, graphs)?;
-        batch.labels = self.labels_of(plan.split, graphs, &batch.graphs);
+        self.hidden.hide(plan, number, &mut batch.graphs);
         Ok(())
     }
 }

@@ -29,7 +29,7 @@ impl Edges {
     /// Checks that a file has edges.
     pub(super) fn check_columns(raw: &RawGraphs) -> Result<(), FileProblem> {
         if raw.edge_index.extent == Extent::Nowhere {
-            let hint = "; for tables of nodes and edges use --nodes and --edges";
+            let hint = "; for tables of nodes and edges use gt data convert --nodes --edges";
             return Err(FileProblem::MissingColumn {
                 column: c::EDGE_INDEX.into(),
                 found: raw.names[1].to_vec(),

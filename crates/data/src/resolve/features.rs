@@ -24,6 +24,8 @@ pub(super) struct Features {
     lookups: Vec<Option<Lookup>>,
     /// Whether the columns are inferred.
     inferred: bool,
+    /// Whether the columns are those of a model.
+    of_model: bool,
     /// Column names that the file states.
     stored: Option<FeatureSchema>,
     /// Locations of the columns, known after the first graph with rows.
@@ -53,6 +55,7 @@ impl Features {
             schema: FeatureSchema::default(),
             lookups: Vec::new(),
             inferred: true,
+            of_model: false,
             stored: None,
             columns: None,
             rows: Rows::default(),
@@ -60,8 +63,10 @@ impl Features {
         }
     }
 
-    /// Sets the expected columns. `stored` holds the column names that the file states.
-    pub(super) fn expect(&mut self, schema: &FeatureSchema, stored: Option<&FeatureSchema>) {
+    /// Sets the expected columns, which are those of a model if `of_model` is true. `stored` holds
+    /// the column names that the file states.
+    pub(super) fn expect(&mut self, schema: &FeatureSchema, stored: Option<&FeatureSchema>, of_model: bool) {
+        self.of_model = of_model;
         self.schema = schema.clone();
         self.stored = stored.cloned();
         self.inferred = false;
@@ -175,7 +180,7 @@ impl Features {
     }
 
     fn read(&mut self, raw: &RawFeatures, graph: usize, rows: usize) -> Result<(), Wrong> {
-        let Self { level, schema, inferred, columns, lookups, choice, rows: out, .. } = self;
+        let Self { level, schema, inferred, of_model, columns, lookups, choice, rows: out, .. } = self;
         out.clear();
         let Some(columns) = columns else { return Ok(check_no_rows(raw, graph)?) };
         let arrangement = columns.arrangement(raw, graph);
@@ -206,6 +211,7 @@ impl Features {
         })
         .map_err(|(row, at, problem)| {
             let name = names.clone().nth(at).unwrap_or_default();
+            let problem = if *inferred { explain_gap(problem, name, raw) } else { problem };
             let fixed = lookups[at].is_some() || choice.categorical.iter().any(|known| known == name);
             match problem {
                 Problem::NotANumber(text) if *inferred => {
@@ -215,6 +221,9 @@ impl Features {
                     let problem = Problem::NotACategory { value, inferred: true };
                     Wrong::Category(arrangement.categorical[at], Reason::cell(*level, row, name, problem))
                 }
+                problem @ (Problem::UnknownName { .. } | Problem::BeyondVocabulary { .. }) if *of_model => {
+                    Reason::cell(*level, row, name, Problem::Untrained(Box::new(problem))).into()
+                }
                 problem => Reason::cell(*level, row, name, problem).into(),
             }
         })?;
@@ -222,15 +231,18 @@ impl Features {
             column.append_reals(range, out)
         })
         .map_err(|(row, at, problem)| {
+            let name = &schema.continuous[at];
             let problem = match problem {
                 Problem::NotANumber(text) if *inferred => Problem::TextAmongNumbers(text),
+                problem if *inferred => explain_gap(problem, name, raw),
                 problem => problem,
             };
-            Reason::cell(*level, row, &schema.continuous[at], problem)
+            Reason::cell(*level, row, name, problem)
         })?;
         if let Some((at, value)) = first_beyond(&out.categorical, &schema.categorical) {
             let (row, column) = (at / schema.categorical.len(), &schema.categorical[at % schema.categorical.len()]);
             let problem = Problem::BeyondVocabulary { value, size: column.size };
+            let problem = if *of_model { Problem::Untrained(Box::new(problem)) } else { problem };
             return Err(Reason::cell(*level, row, &column.name, problem).into());
         }
         if let (Some(column), Some(words)) = (arrangement.words, &schema.multi_hot) {
@@ -243,6 +255,14 @@ impl Features {
     pub(super) fn rows(&self, multi_hot: bool) -> FeatureRows<'_> {
         let Rows { categorical, continuous, offsets, indices, .. } = &self.rows;
         FeatureRows { categorical, continuous, multi_hot: multi_hot.then_some(Ragged { offsets, indices }) }
+    }
+}
+
+/// Adds the remedies for a missing value to its problem, where the user chooses the columns.
+fn explain_gap(problem: Problem, column: &str, raw: &RawFeatures) -> Problem {
+    match problem {
+        Problem::Null => Problem::Gap { column: column.into(), may_be_target: matches!(raw, RawFeatures::Named(_)) },
+        problem => problem,
     }
 }
 

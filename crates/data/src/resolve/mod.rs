@@ -205,8 +205,9 @@ impl Resolver {
             self.store = GraphStore::new(Layout { target: self.targets.layout(), ..layout });
             self.encodings.begin(raw);
             if let Some(schema) = schema {
-                self.features[0].expect(&schema.node, stored.map(|schema| &schema.node));
-                self.features[1].expect(&schema.edge, stored.map(|schema| &schema.edge));
+                let of_model = self.model.is_some();
+                self.features[0].expect(&schema.node, stored.map(|schema| &schema.node), of_model);
+                self.features[1].expect(&schema.edge, stored.map(|schema| &schema.edge), of_model);
             }
         }
         Edges::check_columns(raw).map_err(whole)?;

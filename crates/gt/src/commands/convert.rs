@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail, ensure};
 use clap::Args;
-use gt_data::{ColumnChoice, FileRoles, TablePaths, read_tables, read_with};
+use gt_data::{FileRoles, TablePaths, read_tables, read_with};
+
+use super::data_args::DataArgs;
 
 #[derive(Args)]
 #[command(after_help = "Formats follow from the names: .parquet and .jsonl hold one graph per row or line; \
@@ -25,27 +27,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", requires = "nodes")]
     graphs: Option<PathBuf>,
     #[command(flatten)]
-    columns: ColumnArguments,
-}
-
-/// Columns of the input.
-#[derive(Args)]
-#[command(next_help_heading = "Columns")]
-struct ColumnArguments {
-    /// Column to predict; may be repeated [default: y; in tables also label]
-    #[arg(long, value_name = "COLUMN")]
-    target: Vec<String>,
-    /// Column of categories, also for targets; may be repeated [default: columns of whole numbers
-    /// or names]
-    #[arg(long, value_name = "COLUMN")]
-    categorical: Vec<String>,
-    /// Column of real numbers, also for targets; may be repeated
-    /// [default: other columns of numbers]
-    #[arg(long, value_name = "COLUMN")]
-    continuous: Vec<String>,
-    /// Column to leave out; may be repeated
-    #[arg(long, value_name = "COLUMN")]
-    ignore: Vec<String>,
+    columns: DataArgs,
     #[command(flatten)]
     tables: TableArguments,
 }
@@ -81,7 +63,7 @@ impl Arguments {
     pub fn run(mut self) -> Result<()> {
         let Some(out) = self.files.pop() else { bail!("name the file to write") };
         super::output::check_dataset_path(&out)?;
-        let ColumnArguments { target: targets, categorical, continuous, ignore, tables } = self.columns;
+        let tables = self.tables;
         let roles = FileRoles {
             graph: tables.graph_column,
             node: tables.node_column,
@@ -90,7 +72,7 @@ impl Arguments {
             split: tables.split_column,
             multi_hot: tables.multi_hot,
             undirected: tables.undirected,
-            columns: ColumnChoice { targets, categorical, continuous, ignore, ..ColumnChoice::default() },
+            columns: self.columns.choice(),
         };
         let tables = match (self.files.pop(), self.nodes, self.edges) {
             (None, Some(nodes), Some(edges)) => Some(TablePaths { nodes, edges, graphs: self.graphs }),

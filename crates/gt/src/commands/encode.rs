@@ -7,6 +7,7 @@ use clap::Args;
 use gt_data::{Dataset, Info, SbmSet, SbmSizes};
 use gt_graph::encoding::{Coordinates, Encodings, Laplacian, RandomWalk, WeisfeilerLehman, encode_all};
 
+use super::data_args::DataArgs;
 use crate::console;
 use crate::dataset_description::describe_dataset;
 
@@ -29,6 +30,8 @@ pub struct Arguments {
     /// Return probabilities of a random walk after 1..T steps
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u16).range(1..=1024))]
     walk: Option<u16>,
+    #[command(flatten)]
+    columns: DataArgs,
 }
 
 /// The embedded default: enough graphs to look at, drawn in a moment.
@@ -46,7 +49,7 @@ impl Arguments {
             (self.lap, self.wl) = (Some(10), true);
         }
         let (mut dataset, name) = match &self.file {
-            Some(file) => (gt_data::read(file)?, file.display().to_string()),
+            Some(file) => (self.columns.read(file)?, file.display().to_string()),
             None => (SbmSet::Cluster.generate(41, DEFAULT_SIZES)?, "CLUSTER".into()),
         };
         let encodings = self.encode(&dataset, &name)?;

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use gt_data::{Parts, SplitBy, SplitPlan, make_split, usual_level};
 use gt_graph::Level;
 
+use super::data_args::DataArgs;
 use crate::console;
 
 #[derive(Args)]
@@ -44,6 +45,8 @@ pub struct Arguments {
     /// Seed; equal seeds give equal splits
     #[arg(long, default_value_t = 41)]
     seed: u64,
+    #[command(flatten)]
+    columns: DataArgs,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -56,7 +59,7 @@ enum LevelName {
 impl Arguments {
     pub fn run(self) -> Result<()> {
         super::output::check_dataset_path(&self.out)?;
-        let mut dataset = gt_data::read(&self.file)?;
+        let mut dataset = self.columns.read(&self.file)?;
         let level = match self.level {
             Some(LevelName::Graph) => Level::Graph,
             Some(LevelName::Node) => Level::Node,

@@ -110,7 +110,9 @@ pub enum ProblemKind {
     #[error("a product does not distinguish directions, but links are directed; use `ends`")]
     DirectedProduct,
     /// The data has no targets.
-    #[error("the data has no targets to learn; targets are read from `y`, and data.task = \"links\" needs none")]
+    #[error(
+        "the data has no targets to learn; targets are `y` (in tables also `label`) or the columns of --target, and --task links needs none"
+    )]
     NoTargets,
     /// Several targets have classes, and some of them more than two.
     #[error(

@@ -41,9 +41,19 @@ pub struct DataConfig {
     /// Columns to leave out.
     #[serde(with = "names")]
     pub ignore: Vec<String>,
+    /// Columns of categories, whatever their values look like; targets among them are classes.
+    #[serde(with = "names")]
+    pub categorical: Vec<String>,
+    /// Columns of real numbers, even if all values are whole; so are targets among them.
+    #[serde(with = "names")]
+    pub continuous: Vec<String>,
     /// Categories that fewer than so many rows of the training split have share one `other` entry,
     /// which also stands for unknown categories of new graphs; 0: no category does.
     pub rare: usize,
+    /// Whether every categorical column has an `other` entry for unknown categories of new graphs,
+    /// even if no category is rare. Training then hides 2 % of the column's values behind `other`
+    /// in each epoch, so that the entry is trained (CPU only).
+    pub other: bool,
     /// Shares of training, validation and test where the file has no split: above 0, and together
     /// 1.
     pub split: [f64; 3],
@@ -79,7 +89,10 @@ impl Default for DataConfig {
             target: Vec::new(),
             features: Vec::new(),
             ignore: Vec::new(),
+            categorical: Vec::new(),
+            continuous: Vec::new(),
             rare: 0,
+            other: false,
             split: [0.8, 0.1, 0.1],
             split_seed: 41,
             folds: None,
@@ -99,6 +112,9 @@ impl DataConfig {
             ("data.target", &self.target, "data.ignore", &self.ignore),
             ("data.target", &self.target, "data.features", &self.features),
             ("data.features", &self.features, "data.ignore", &self.ignore),
+            ("data.categorical", &self.categorical, "data.continuous", &self.continuous),
+            ("data.categorical", &self.categorical, "data.ignore", &self.ignore),
+            ("data.continuous", &self.continuous, "data.ignore", &self.ignore),
         ] {
             let twice = names.iter().find(|name| others.contains(name));
             let column = twice.cloned().unwrap_or_default();
@@ -310,7 +326,8 @@ pub enum Select {
     /// Mean recall of the classes.
     MacroRecall,
     /// Mean F1 of the classes.
-    F1,
+    #[serde(rename = "macro_f1", alias = "f1")]
+    MacroF1,
     /// Mean of −log p of the right class.
     LogLoss,
     /// Area under the ROC curve.
@@ -330,7 +347,7 @@ impl Select {
             Select::Spearman => Some("spearman"),
             Select::Accuracy => Some("accuracy"),
             Select::MacroRecall => Some("macro_recall"),
-            Select::F1 => Some("f1"),
+            Select::MacroF1 => Some("f1"),
             Select::LogLoss => Some("log_loss"),
             Select::RocAuc => Some("roc_auc"),
             Select::AveragePrecision => Some("average_precision"),

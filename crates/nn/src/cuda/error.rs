@@ -96,6 +96,9 @@ pub enum CpuOnly {
     /// Parameters that training leaves as they are.
     #[error("train.freeze")]
     Freeze,
+    /// Categories that training hides in some rows.
+    #[error("data.other in columns without a rare category")]
+    HiddenValues,
     /// A head that reads products of nodes.
     #[error("a model that reads products of nodes (model.pairs)")]
     Products,

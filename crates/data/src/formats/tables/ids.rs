@@ -92,7 +92,7 @@ impl Ids {
         let end = |named: &Option<String>, defaults: &[&str], what: &str| {
             mapping.find(named.as_ref(), edges, defaults).ok_or_else(|| {
                 let found = edges.names().map(str::to_owned).collect();
-                let hint = "; name the ends of the edges with --src and --dst";
+                let hint = "; gt data convert takes the ends of the edges as --src and --dst";
                 DataError::file(&edges.path, FileProblem::MissingColumn { column: what.into(), found, hint })
             })
         };
@@ -105,7 +105,7 @@ impl Ids {
         let listed = graphs.map(|table| {
             let column = graph_column(table).ok_or_else(|| {
                 let found = table.names().map(str::to_owned).collect();
-                let hint = "; name the column of the graphs with --graph-column";
+                let hint = "; gt data convert takes the column of the graphs as --graph-column";
                 DataError::file(&table.path, FileProblem::MissingColumn { column: "graph".into(), found, hint })
             })?;
             for (row, id) in read_ids(table, column)?.into_iter().enumerate() {
