@@ -33,7 +33,12 @@ pub(crate) use say;
 
 /// Reports a problem that is no reason to stop.
 pub fn warn(message: &str) {
-    say!("warning: {message}");
+    say!("{}", warning(message));
+}
+
+/// The line of a problem that is no reason to stop.
+pub fn warning(message: &str) -> String {
+    format!("warning: {message}")
 }
 
 /// The end of an error message about an unknown name: the nearest known name, if one is near.

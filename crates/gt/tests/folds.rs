@@ -142,6 +142,31 @@ fn folds_of_a_file_are_the_test_parts() {
 }
 
 #[test]
+fn notes_of_every_fold_are_printed_once_with_the_numbers_of_their_folds() {
+    let place = Place::new();
+    // All graphs of a class are in the first of three folds.
+    let fold = |at: usize, line: &str| line.replace('}', &format!(", \"split\": \"fold{}\"}}\n", at / 10));
+    let class = |at: usize| if at < 10 { "odd" } else { ["big", "small"][at % 2] };
+    let rings = rings(30, |_| json!("CLASS"));
+    let text: String = rings.lines().enumerate().map(|(at, line)| fold(at, line).replace("CLASS", class(at))).collect();
+    place.write("mine.jsonl", &text);
+    for more in ["", "--parallel"] {
+        let output = place.gt(&format!("train --data mine.jsonl --folds 3 --out cv{more} {SMALL} {more}"));
+        let said = String::from_utf8(output.stderr).unwrap();
+        let lines: Vec<&str> = said.lines().collect();
+        let count = |wanted: &str| lines.iter().filter(|line| line.contains(wanted)).count();
+        assert_eq!(count("task: classification"), 1, "{said}");
+        // In the first fold the class is tested and never trained.
+        let note = "note: y: class odd does not occur in the split `train`";
+        assert_eq!((count(note), lines.contains(&&*format!("fold 1: {note}"))), (1, true), "{said}");
+        let test = "classes big, small do not occur in the split `test`";
+        assert!(lines.iter().any(|line| line.starts_with("fold 1: ") && line.contains("class odd")), "{said}");
+        assert!(lines.iter().any(|line| line.starts_with("fold 1: ") && line.contains(test)), "{said}");
+        assert!(lines.iter().any(|line| line.starts_with("folds 2, 3: ") && line.contains("class odd")), "{said}");
+    }
+}
+
+#[test]
 fn folds_that_cannot_be_made_are_refused() {
     let place = Place::new();
     place.write("mine.jsonl", &rings(12, |n| json!(n as f64 + 0.5)));

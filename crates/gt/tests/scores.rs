@@ -153,3 +153,64 @@ fn a_metric_that_the_validation_split_does_not_define_leaves_the_choice_to_the_l
     assert_eq!(result["select"], "loss");
     assert!(result["best"]["epoch"].is_u64());
 }
+
+/// A network of 40 nodes with two named classes; five nodes have no label.
+fn write_network(place: &Place) {
+    let (mut nodes, mut edges) = ("node,size,label\n".to_owned(), "src,dst\n".to_owned());
+    for node in 0..40 {
+        let label = if node % 8 == 7 { "" } else { ["safe", "toxic"][node * 3 % 2] };
+        nodes += &format!("{node},{}.5,{label}\n", node % 4);
+        edges += &format!("{node},{}\n{},{node}\n", (node + 1) % 40, (node + 1) % 40);
+    }
+    place.write("net_nodes.csv", &nodes);
+    place.write("net_edges.csv", &edges);
+}
+
+#[test]
+fn eval_counts_labelled_rows_names_the_positive_class_and_scores_whole_files() {
+    let place = Place::new();
+    write_network(&place);
+    let small = "--set model.layers=1 --set model.width=8 --set model.heads=2 --set train.epochs=2";
+    place.done(&format!("train --data net_nodes.csv --out run {small}"));
+    let output = place.gt("eval run --split all");
+    let (text, said) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(text.starts_with("all of 35 nodes, 5 more have no label\n"), "{text}");
+    assert!(text.contains("\nmacro_f1 ") && !text.contains("\nf1 "), "{text}");
+    for name in ["roc_auc", "average_precision"] {
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+        assert!(line.ends_with("(of the class toxic)"), "{text}");
+    }
+    assert!(said.contains("the model was trained on most of them"), "{said}");
+    let scores: Value = serde_json::from_str(&place.done("eval run --split all --json")).unwrap();
+    assert_eq!((&scores["split"], &scores["nodes"], &scores["unlabelled"]), (&json!("all"), &json!(35), &json!(5)));
+    assert_eq!(scores["positive_class"], "toxic");
+    assert!(scores["f1"].is_f64(), "programs read F1 under its first name: {scores}");
+
+    // The parts of a file make up the whole.
+    place.done("data split net_nodes.csv --out parts.parquet");
+    let of = |split: &str| -> Value {
+        serde_json::from_str(&place.done(&format!("eval run --data parts.parquet --split {split} --json"))).unwrap()
+    };
+    let right = |scores: &Value| scores["exact"].as_f64().unwrap() / 100.0 * scores["nodes"].as_f64().unwrap();
+    let parts: f64 = ["train", "val", "test"].map(|split| right(&of(split))).iter().sum();
+    assert!((right(&of("all")) - parts).abs() < 1e-6, "{} {parts}", of("all"));
+
+    // Files without a split name the option, and link models have held-out edges.
+    let said = String::from_utf8(place.gt("eval run --data net_nodes.csv").stderr).unwrap();
+    assert!(said.contains("--split all"), "{said}");
+    place.done(&format!("train --data net_nodes.csv --task links --out links {small}"));
+    assert!(place.refused("eval links --split all").contains("train, val or test"));
+}
+
+#[test]
+fn macro_f1_selects_under_both_names() {
+    for name in ["macro_f1", "f1"] {
+        let place = Place::new();
+        let line = train(&place, "class", &format!("--set train.select={name}"));
+        assert_eq!(line["select"], "f1");
+        let config = fs::read_to_string(place.path("run/config.toml")).unwrap();
+        assert!(config.contains("select = \"macro_f1\""), "{config}");
+        let table = place.done("train --resume --out run");
+        assert!(table.contains("(macro_f1)\n") && !table.contains("(f1)"), "{table}");
+    }
+}

@@ -11,6 +11,7 @@ use gt_nn::cuda::CudaError;
 
 use crate::init::InitProblem;
 use crate::memory::TooLarge;
+use crate::metrics::shown_name;
 use crate::query::NoResult;
 
 /// Why a run could not start, continue, or be used.
@@ -303,6 +304,9 @@ pub enum DataProblem {
     /// A split has nothing to learn from or to be scored by.
     #[error("its split `{}` has no labels", .0.name())]
     NoLabels(Split),
+    /// No row has a label.
+    #[error("it has no labels")]
+    NoLabelsAtAll,
     /// A split has no links.
     #[error("its split `{}` has no edges between different nodes", .0.name())]
     NoLinks(Split),
@@ -318,9 +322,10 @@ pub enum DataProblem {
     },
     /// `train.select` is a metric of another task.
     #[error(
-        "`train.select` is {name}, which its task does not have{}; choose auto, loss, {}{}",
+        "`train.select` is {}, which its task does not have{}; choose auto, loss, {}{}",
+        shown_name(name),
         if *form == MetricForm::Paper { " with model.metrics = \"paper\"" } else { "" },
-        [&[*main], &known[..]].concat().join(", "),
+        [&[*main], &known[..]].concat().into_iter().map(shown_name).collect::<Vec<_>>().join(", "),
         other_task(name, main)
     )]
     Select {

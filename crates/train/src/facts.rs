@@ -35,7 +35,11 @@ pub fn data_facts(dataset: &Dataset, config: &Config) -> DataFacts {
             let rows = own.iter().flat_map(|&graph| graphs.row_range(level, graph));
             (own.len(), count_labels(dataset, target, rows))
         }
-        Some(split) => (graphs.len(), count_labels(dataset, target, split.rows(Split::Train.name()).into_iter())),
+        Some(split) if split.level == level => {
+            (graphs.len(), count_labels(dataset, target, split.rows(Split::Train.name()).into_iter()))
+        }
+        // Training reports that the split and the targets are on different levels.
+        Some(_) => (graphs.len(), count_labels(dataset, target, all)),
         None if usual_level(dataset) == Level::Graph => (share(graphs.len()), count_labels(dataset, target, all)),
         None => (graphs.len(), count_labels(dataset, target, all)),
     };

@@ -115,6 +115,17 @@ impl Metric {
     }
 }
 
+/// The name of a metric as people read it. Programs read F1 under its first name, `f1`.
+///
+/// ```
+/// use graph_transformer_train::metrics::shown_name;
+///
+/// assert_eq!((shown_name("f1"), shown_name("rmse")), ("macro_f1", "rmse"));
+/// ```
+pub fn shown_name(key: &str) -> &str {
+    if key == "f1" { "macro_f1" } else { key }
+}
+
 /// Predictions `[rows, width]` and the labels they should have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Predicted<'a> {

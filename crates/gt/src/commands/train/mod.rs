@@ -13,6 +13,7 @@ use anyhow::{Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
 use gt_data::Dataset;
 use gt_models::Config;
+use gt_models::config::Encoding;
 use gt_train::{FoldPredictions, Observer, Prepared, Purpose, Resident, Stop, Trainer};
 
 use self::defaults::fill_defaults;
@@ -21,7 +22,7 @@ use self::result::{Done, write_report};
 use super::config_args::ConfigArgs;
 use super::configured_data::ConfiguredData;
 use super::data_args::DataArgs;
-use super::data_notes::print_training_notes;
+use super::data_notes::{join_notes, print_replaced_encodings, training_notes};
 use crate::cache::encoding_cache;
 use crate::console;
 use crate::device::{DeviceChoice, PrecisionName};
@@ -33,7 +34,7 @@ use crate::understood::FileFacts;
 /// model is trained on it, in about a minute.
 #[derive(Args)]
 #[command(
-    after_help = "The data decides what is predicted: its targets, of graphs, nodes or edges. --target names other columns, and --task links predicts instead which nodes are joined.\n\n\
+    after_help = "The data decides what is predicted: its targets, of graphs, nodes or edges. --target names other columns, and --task links predicts instead which nodes are joined. The options of columns set keys of the section `data`.\n\n\
 Examples:\n  gt train --preset zinc   (after gt data fetch zinc)\n  gt train --data mine.jsonl --set model.layers=4 --out runs/mine\n  gt train --data mine.jsonl --folds 5 --out runs/mine-folds\n  \
 gt train --data mine.jsonl --task regression --ignore edge_attr --out runs/numbers\n  \
 gt train --data cora.parquet --task links --set model.layers=2 --set optimizer.lr=5e-3"
@@ -44,8 +45,6 @@ pub struct Arguments {
     /// Data set (Parquet, JSON lines, NAME_nodes.csv); overrules data.file
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
-    #[command(flatten)]
-    columns: DataArgs,
     /// Start with the weights of this model file or run: all whose names and shapes fit. Without
     /// CONFIG and --preset, section `model` is that of the model; overrules train.init
     #[arg(long, value_name = "MODEL", conflicts_with = "resume")]
@@ -77,7 +76,7 @@ pub struct Arguments {
     out: Option<PathBuf>,
     /// Resume the run in --out with the run's config.toml and data, or all runs of --seeds or
     /// --folds there; --data names a new location of the data
-    #[arg(long, requires = "out", conflicts_with_all = ["config", "preset", "set", "seed", "task", "target", "features", "ignore"])]
+    #[arg(long, requires = "out", conflicts_with_all = ["config", "preset", "set", "seed", "task", "target", "features", "ignore", "categorical", "continuous"])]
     resume: bool,
     /// Where to compute: auto (a CUDA GPU if one is usable), cpu, cuda or cuda:N
     #[arg(long, default_value = "auto")]
@@ -88,6 +87,8 @@ pub struct Arguments {
     /// Print the result as one line of JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    columns: DataArgs,
 }
 
 /// Weights to start with.
@@ -116,19 +117,21 @@ impl Arguments {
         let interrupt = interrupt();
         match plan.several {
             None => {
-                let placed = self.prepare(dataset, file, &plan, &plan.runs[0].config, true)?;
+                let placed = self.prepare(dataset, file, &plan, &plan.runs[0].config)?;
                 self.print(&self.train(&plan, &plan.runs[0], &placed, &interrupt)?)
             }
             Some(Several::Seeds) => {
-                let placed = self.prepare(dataset, file, &plan, &plan.runs[0].config, true)?;
+                let placed = self.prepare(dataset, file, &plan, &plan.runs[0].config)?;
                 self.train_all(&plan, &interrupt, |run| self.train(&plan, run, &placed, &interrupt))
             }
             // Every fold has its own split, and so its own labels and scaling.
-            Some(Several::Folds) => self.train_all(&plan, &interrupt, |run| {
-                let placed =
-                    self.prepare(dataset.clone(), file, &plan, &run.config, run.config.data.fold == Some(1))?;
-                self.train(&plan, run, &placed, &interrupt)
-            }),
+            Some(Several::Folds) => {
+                print_notes_of_folds(&dataset, file, &plan)?;
+                self.train_all(&plan, &interrupt, |run| {
+                    let placed = self.prepare(dataset.clone(), file, &plan, &run.config)?;
+                    self.train(&plan, run, &placed, &interrupt)
+                })
+            }
         }
     }
 
@@ -162,26 +165,17 @@ impl Arguments {
         }
     }
 
-    /// Makes the data ready for a run. `notes` prints what a training should know.
-    fn prepare(
-        &self,
-        dataset: Dataset,
-        file: Option<&Path>,
-        plan: &Plan,
-        config: &Config,
-        notes: bool,
-    ) -> Result<PlacedData> {
-        let init = plan.runs.iter().find_map(|planned| planned.run.init());
+    /// Makes the data ready for a run, and prints what a training should know.
+    fn prepare(&self, dataset: Dataset, file: Option<&Path>, plan: &Plan, config: &Config) -> Result<PlacedData> {
         let (has_targets, facts) = (dataset.schema().target.is_some(), FileFacts::new(&dataset, config.data.rare));
-        let mut config = Cow::Borrowed(config);
-        if let Some(init) = init {
-            // A resumed run reads the copy of the model that was made when the first run began.
-            config.to_mut().train.init = init.to_string_lossy().into_owned();
-        }
+        let config = from_copied_init(plan, config);
         let data = Prepared::for_training(dataset, &config, encoding_cache().as_ref());
         let data = data.map_err(|e| e.in_file(file))?;
-        if notes {
-            print_training_notes(&data, &facts, data.links.is_some() && has_targets);
+        if plan.several != Some(Several::Folds) {
+            training_notes(&data, &facts, has_targets).iter().for_each(|line| console::say!("{line}"));
+        }
+        if plan.several != Some(Several::Folds) || config.data.fold == Some(1) {
+            print_replaced_encodings(&data);
         }
         let device = self.device.device(self.precision)?;
         let placed = self.device.or_cpu(data.place(&device), |note| console::say!("{note}"))?;
@@ -253,4 +247,32 @@ impl Arguments {
         }
         console::command(words)
     }
+}
+
+/// The configuration of a run. A resumed run reads the copy of the model that was made when the
+/// first run began.
+fn from_copied_init<'a>(plan: &Plan, config: &'a Config) -> Cow<'a, Config> {
+    let mut config = Cow::Borrowed(config);
+    if let Some(init) = plan.runs.iter().find_map(|planned| planned.run.init()) {
+        config.to_mut().train.init = init.to_string_lossy().into_owned();
+    }
+    config
+}
+
+/// Prints what a training should know about the data of each fold, before the first fold is
+/// trained.
+fn print_notes_of_folds(dataset: &Dataset, file: Option<&Path>, plan: &Plan) -> Result<()> {
+    let mut folds = Vec::new();
+    for run in &plan.runs {
+        let mut config = from_copied_init(plan, &run.config).into_owned();
+        let facts = FileFacts::new(dataset, config.data.rare);
+        // Notes need no encodings, and show the numbers of the file.
+        config.model.encoding = Encoding::None;
+        config.data.standardize_inputs = false;
+        config.train.freeze.clear();
+        let data = Prepared::for_training(dataset.clone(), &config, None).map_err(|e| e.in_file(file))?;
+        folds.push((config.data.fold.unwrap_or_default(), training_notes(&data, &facts, true)));
+    }
+    join_notes(&folds, "fold").iter().for_each(|line| console::say!("{line}"));
+    Ok(())
 }

@@ -7,7 +7,7 @@ use gt_graph::Split;
 use gt_models::Config;
 use gt_models::config::MetricForm;
 use gt_reproduce::mean_and_deviation;
-use gt_train::metrics::Metric;
+use gt_train::metrics::{Metric, shown_name};
 use gt_train::{FoldPredictions, Outcome, Prepared, Report, RunDirectory, Scores, Stop, out_of_fold};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -103,7 +103,7 @@ impl Arguments {
         };
         let mut text = String::new();
         for measure in Measure::all(first) {
-            text += &format!("\n{} {noun}   ({}{})\n", done.len(), measure.name(), result_name(first.form));
+            text += &format!("\n{} {noun}   ({}{})\n", done.len(), shown_name(measure.name()), result_name(first.form));
             let model: ModelOf = match first.form {
                 MetricForm::Exact => Outcome::best_scores,
                 MetricForm::Paper => Outcome::last_scores,
@@ -155,7 +155,11 @@ impl Arguments {
         let forms = form.shown();
         let mut text = format!("\n{}\n", outcome.stop.sentence());
         if let Some(best) = &outcome.best {
-            text += &format!("The best {} on the validation split is that of epoch {}.\n", outcome.select, best.epoch);
+            text += &format!(
+                "The best {} on the validation split is that of epoch {}.\n",
+                shown_name(outcome.select),
+                best.epoch
+            );
         }
         let columns = |model: &str| -> String {
             let name = |shown: &MetricForm| match (form, shown) {
@@ -166,7 +170,7 @@ impl Arguments {
             forms.iter().map(name).collect()
         };
         for measure in measures {
-            text += &format!("{:8}{}{}   ({})\n", "", columns("last"), columns("best"), measure.name());
+            text += &format!("{:8}{}{}   ({})\n", "", columns("last"), columns("best"), shown_name(measure.name()));
             for (split, last) in &outcome.last {
                 let cells = [Some(last), outcome.best_scores(*split)].into_iter().flatten();
                 let cells = cells.flat_map(|scores| forms.iter().map(move |form| measure.of(scores, *form)));
