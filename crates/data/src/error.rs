@@ -131,6 +131,30 @@ pub enum FileProblem {
     /// A CSV file that cannot be read.
     #[error("{0}")]
     Csv(String),
+    /// A key to keep that no record has.
+    #[error("no record has the key \"{0}\", which --keep names")]
+    MissingKey(String),
+    /// A column to keep that holds the graphs themselves.
+    #[error("the column \"{0}\" holds the graphs; --keep copies other columns, such as ids and names")]
+    KeptGraphs(String),
+    /// A column to keep whose type has no form as text.
+    #[error("the column \"{column}\" ({kind}) has no form as text; write a .parquet file, or keep other columns")]
+    NoTextForm {
+        /// The column.
+        column: String,
+        /// Its type.
+        kind: String,
+    },
+    /// A key that first occurs after the columns of the output are fixed.
+    #[error(
+        "graph {graph} and those after it have a key \"{key}\" that no graph before has; name the keys to keep: --keep {key},…"
+    )]
+    LateKey {
+        /// The key.
+        key: String,
+        /// Position in the file of a graph at or before the first one with the key.
+        graph: usize,
+    },
     /// A required column is missing.
     #[error("there is no column \"{column}\"; there are \"{}\"{hint}", found.join("\", \""))]
     MissingColumn {

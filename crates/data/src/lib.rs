@@ -7,6 +7,7 @@
 extern crate self as graph_transformer_data;
 
 mod atomic;
+mod carried;
 mod choice;
 mod columns;
 mod dataset;
@@ -31,6 +32,7 @@ mod split;
 mod stored_schema;
 
 pub use atomic::write_bytes;
+pub use carried::{Carried, Keep, KeptColumns};
 pub use choice::{ColumnChoice, Task};
 pub use dataset::{Dataset, Splits};
 pub use error::{DataError, FileProblem, RequestProblem, Result};

@@ -9,6 +9,7 @@ use arrow_array::{Array, StringArray};
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use gt_graph::Level;
 
+use crate::carried::Carried;
 use crate::reason::{Number, Problem, Reason};
 
 /// Consecutive graphs of a file, in one form for all formats.
@@ -30,6 +31,8 @@ pub(crate) struct RawGraphs {
     pub(crate) splits: [RawTexts; 3],
     /// Laplacian and random-walk coordinates, and Weisfeiler–Lehman roles.
     pub(crate) encodings: [RawColumn; 3],
+    /// Columns that no model reads.
+    pub(crate) carried: Vec<Carried>,
     /// Table rows of the graphs, if the file is a set of tables.
     pub(crate) origin: Option<Arc<TableRows>>,
 }
@@ -124,6 +127,7 @@ pub(crate) enum Depth {
 }
 
 /// Bounds of the items of each list.
+#[derive(Clone, Debug)]
 pub(crate) enum Bounds {
     /// Each list is one item.
     Single,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use gt_graph::{GraphStore, Level};
 
+use crate::carried::{Carried, CarriedColumns, Keep};
 use crate::choice::ColumnChoice;
 use crate::dataset::Dataset;
 use crate::error::{DataError, FileProblem, Result};
@@ -16,7 +17,7 @@ use crate::formats::tables::{FileRoles, TablePaths};
 use crate::formats::{ChunkLimits, Decoder};
 use crate::raw::{RawGraphs, TableRows};
 use crate::reason::Reason;
-use crate::resolve::{Expected, Rejected, Resolver};
+use crate::resolve::{Expected, Rejected, Resolver, Wanted};
 
 /// Reads a data set in the format of the path.
 ///
@@ -45,7 +46,7 @@ pub fn read(path: &Path) -> Result<Dataset> {
 /// file, graph, column and value of the first problem.
 pub fn read_with(path: &Path, roles: &FileRoles) -> Result<Dataset> {
     roles.columns.check()?;
-    read_whole(path, Decoder::open(path, roles, None, ChunkLimits::default())?, None, &roles.columns)
+    read_whole(path, Decoder::open(path, roles, None, ChunkLimits::default(), None)?, None, &roles.columns)
 }
 
 /// Reads a data set for a model. Columns are matched by name if the file names them, otherwise by
@@ -86,7 +87,7 @@ pub fn read_expecting(path: &Path, expected: &Expected<'_>) -> Result<Dataset> {
     let roles = FileRoles::default();
     read_whole(
         path,
-        Decoder::open(path, &roles, Some(expected), ChunkLimits::default())?,
+        Decoder::open(path, &roles, Some(expected), ChunkLimits::default(), None)?,
         Some(expected),
         &roles.columns,
     )
@@ -118,7 +119,8 @@ pub fn read_expecting(path: &Path, expected: &Expected<'_>) -> Result<Dataset> {
 /// ```
 pub fn read_tables(paths: &TablePaths, roles: &FileRoles) -> Result<Dataset> {
     roles.columns.check()?;
-    let decoder = Decoder::tables(paths, roles, None, ChunkLimits::default())?;
+    let wanted = Wanted::new(None, &roles.columns);
+    let decoder = Decoder::tables(paths, roles, None, ChunkLimits::default(), &wanted)?;
     read_whole(&paths.nodes, decoder, None, &roles.columns)
 }
 
@@ -131,21 +133,23 @@ fn read_whole(
     let mut resolver = Resolver::new(expected, choice, decoder.room());
     let mut first = 0;
     let mut origin = None;
-    while let Some(raw) = decoder.next()? {
+    let mut carried = CarriedColumns::default();
+    while let Some(mut raw) = decoder.next()? {
         origin.clone_from(&raw.origin);
         begin(&mut resolver, &raw, &decoder, path)?;
         for graph in 0..raw.count {
             let judged = resolver.push(&raw, graph);
             judged.map_err(|rejected| locate(path, raw.origin.as_deref(), first + graph, rejected.reason))?;
         }
+        carried.push(std::mem::take(&mut raw.carried), raw.count);
         first += raw.count;
     }
     if first == 0 {
         return Err(DataError::file(path, FileProblem::NoGraph));
     }
-    let extras = decoder.extras()?;
-    let carried: Vec<&str> = extras.iter().map(Extra::name).collect();
-    let resolved = resolver.finish(&carried).map_err(|problem| DataError::file(path, problem))?;
+    let extras = carried.finish().map_err(|problem| DataError::file(path, problem))?;
+    let names: Vec<&str> = extras.iter().map(Extra::name).collect();
+    let resolved = resolver.finish(&names).map_err(|problem| DataError::file(path, problem))?;
     let resolved = resolved.map_err(|(graph, reason)| locate(path, origin.as_deref(), graph, reason))?;
     Dataset::from_file(path, resolved, extras)
 }
@@ -217,6 +221,8 @@ pub struct GraphReader {
     first: usize,
     /// Rows of the graphs in tables, known after the first chunk.
     origin: Option<Arc<TableRows>>,
+    /// Names of the carried columns, known after the first chunk.
+    carried: Option<Vec<String>>,
 }
 
 /// Consecutive graphs of a file.
@@ -228,6 +234,9 @@ pub struct Chunk {
     pub graphs: GraphStore,
     /// For each graph its position in `graphs`, or why it cannot be used.
     pub results: Vec<Result<usize, Rejected>>,
+    /// The columns to keep, with values for all graphs of the chunk. Every chunk has the same
+    /// columns.
+    pub kept: Vec<Carried>,
 }
 
 impl GraphReader {
@@ -236,15 +245,15 @@ impl GraphReader {
     /// # Errors
     /// If the file as a whole cannot be read.
     pub fn open(path: &Path, expected: &Expected<'_>) -> Result<Self> {
-        Self::open_with(path, expected, ChunkLimits::default())
+        Self::open_with(path, expected, ChunkLimits::default(), &Keep::default())
     }
 
-    /// Opens a file that is read in chunks of a given size.
+    /// Opens a file that is read in chunks of a given size, and keeps columns that no model reads.
     ///
     /// ```
     /// use std::borrow::Cow;
     ///
-    /// use graph_transformer_data::{ChunkLimits, Expected, GraphReader, Labels};
+    /// use graph_transformer_data::{ChunkLimits, Expected, GraphReader, Keep, Labels};
     /// use gt_graph::Schema;
     ///
     /// let folder = tempfile::tempdir()?;
@@ -255,7 +264,7 @@ impl GraphReader {
     ///
     /// let limits = ChunkLimits { graphs: 2, ..Default::default() };
     /// let mut sizes = Vec::new();
-    /// for chunk in GraphReader::open_with(&path, &expected, limits)? {
+    /// for chunk in GraphReader::open_with(&path, &expected, limits, &Keep::default())? {
     ///     let chunk = chunk?;
     ///     sizes.push((chunk.first, chunk.graphs.len()));
     /// }
@@ -264,12 +273,12 @@ impl GraphReader {
     /// ```
     /// # Errors
     /// If the file as a whole cannot be read.
-    pub fn open_with(path: &Path, expected: &Expected<'_>, limits: ChunkLimits) -> Result<Self> {
+    pub fn open_with(path: &Path, expected: &Expected<'_>, limits: ChunkLimits, keep: &Keep) -> Result<Self> {
         let roles = FileRoles::default();
-        let decoder = Some(Decoder::open(path, &roles, Some(expected), limits)?);
+        let decoder = Some(Decoder::open(path, &roles, Some(expected), limits, Some(keep))?);
         // A chunk does not need memory for the whole file.
         let resolver = Resolver::new(Some(expected), &roles.columns, (0, 0));
-        Ok(Self { path: path.into(), decoder, resolver, first: 0, origin: None })
+        Ok(Self { path: path.into(), decoder, resolver, first: 0, origin: None, carried: None })
     }
 
     /// The error of a graph that cannot be used. In tables it names the row.
@@ -277,8 +286,18 @@ impl GraphReader {
         locate(&self.path, self.origin.as_deref(), graph, reason)
     }
 
+    /// Checks that a chunk has the carried columns of the first chunk.
+    fn check_names(&mut self, kept: &[Carried], graph: usize) -> Result<()> {
+        let names = || kept.iter().map(|column| column.name().to_owned());
+        let known = self.carried.get_or_insert_with(|| names().collect());
+        match names().find(|name| !known.contains(name)) {
+            Some(key) => Err(DataError::file(&self.path, FileProblem::LateKey { key, graph })),
+            None => Ok(()),
+        }
+    }
+
     fn read(&mut self, decoder: &mut Decoder) -> Result<Option<Chunk>> {
-        let Some(raw) = decoder.next()? else {
+        let Some(mut raw) = decoder.next()? else {
             let empty = self.first == 0;
             return if empty { Err(DataError::file(&self.path, FileProblem::NoGraph)) } else { Ok(None) };
         };
@@ -288,7 +307,9 @@ impl GraphReader {
         let graphs = self.resolver.take().map_err(|problem| DataError::file(&self.path, problem))?;
         let first = self.first;
         self.first += raw.count;
-        Ok(Some(Chunk { first, graphs, results }))
+        let kept = std::mem::take(&mut raw.carried);
+        self.check_names(&kept, first)?;
+        Ok(Some(Chunk { first, graphs, results, kept }))
     }
 }
 

@@ -5,8 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema as ArrowSchema};
 use gt_graph::{CompleteFile, PartialFile};
 use parquet::arrow::ArrowWriter;
@@ -15,10 +14,10 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
 use crate::atomic::commit;
+use crate::carried::Cells;
 use crate::error::{DataError, FileProblem, Result};
 use crate::formats::extension;
 use crate::records::Records;
-use crate::scalar::Scalar;
 
 /// Rows of a Parquet row group. A group is kept in memory until it is complete.
 const GROUP_ROWS: usize = 1 << 16;
@@ -115,7 +114,12 @@ impl RecordWriter {
 impl Sink {
     fn open(path: &Path, file: File, records: &Records) -> Result<Self> {
         let out = BufWriter::with_capacity(1 << 18, file);
-        match &*extension(path) {
+        let kind = extension(path);
+        let unwritable = records.columns().iter().find_map(|(name, cells)| Some((name, cells.type_without_text()?)));
+        if let Some((column, kind)) = unwritable.filter(|_| kind != "parquet") {
+            return Err(DataError::file(path, FileProblem::NoTextForm { column: column.clone(), kind }));
+        }
+        match &*kind {
             "parquet" => {
                 let properties = WriterProperties::builder()
                     .set_compression(Compression::ZSTD(ZstdLevel::try_new(1).expect("level 1 exists")))
@@ -141,15 +145,15 @@ impl Sink {
                 if records.columns().is_empty() {
                     return Ok(());
                 }
-                let arrays = records.columns().iter().map(|(_, array)| array.clone()).collect();
+                let arrays = records.columns().iter().map(|(_, cells)| cells.to_array()).collect();
                 let batch = RecordBatch::try_new(arrow_schema(records), arrays)
                     .map_err(|e| DataError::file(path, FileProblem::Encoder(e.to_string())))?;
                 writer.write(&batch).map_err(|e| parquet_error(path, e))
             }
             Sink::Csv(writer) => {
                 for row in 0..records.rows() {
-                    for (_, array) in records.columns() {
-                        writer.write_field(cell_text(array, row)).map_err(|e| csv_error(path, e))?;
+                    for (_, cells) in records.columns() {
+                        writer.write_field(cells.text(row)).map_err(|e| csv_error(path, e))?;
                     }
                     writer.write_record(None::<&[u8]>).map_err(|e| csv_error(path, e))?;
                 }
@@ -172,7 +176,7 @@ impl Sink {
 }
 
 fn arrow_schema(records: &Records) -> Arc<ArrowSchema> {
-    let field = |(name, array): &(String, ArrayRef)| Field::new(name, array.data_type().clone(), true);
+    let field = |(name, cells): &(String, Cells)| Field::new(name, cells.data_type(), true);
     Arc::new(ArrowSchema::new(records.columns().iter().map(field).collect::<Vec<_>>()))
 }
 
@@ -193,24 +197,14 @@ fn write_json(out: &mut impl Write, records: &Records) -> std::io::Result<()> {
     let mut line = String::new();
     for row in 0..records.rows() {
         line.clear();
-        for ((_, array), key) in records.columns().iter().zip(&keys) {
+        for ((_, cells), key) in records.columns().iter().zip(&keys) {
             line.push(if line.is_empty() { '{' } else { ',' });
             line.push_str(key);
             line.push(':');
-            line.push_str(&Scalar::at(array, row).map_or("null".into(), |value| value.to_json()));
+            line.push_str(&cells.json(row));
         }
         line.push_str("}\n");
         out.write_all(line.as_bytes())?;
     }
     Ok(())
-}
-
-fn cell_text(array: &ArrayRef, row: usize) -> String {
-    if let Some(list) = array.as_list_opt::<i32>() {
-        let values = list.value(row);
-        let words: Vec<String> =
-            (0..values.len()).filter_map(|at| Scalar::at(&values, at)).map(|v| v.to_text()).collect();
-        return words.join(" ");
-    }
-    Scalar::at(array, row).map(|value| value.to_text()).unwrap_or_default()
 }

@@ -3,17 +3,18 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, Float32Array, Int64Array, StringArray};
+use arrow_array::{ArrayRef, Float32Array, Int64Array, StringArray};
 use gt_graph::CompleteFile;
 
 use crate::atomic::commit;
+use crate::carried::{Carried, Cells};
 use crate::error::{DataError, FileProblem, Result};
 use crate::formats::extension;
 use crate::record_writer::RecordWriter;
 
 /// Named columns to write.
 #[derive(Clone, Debug, Default)]
-pub struct Records(Vec<(String, ArrayRef)>);
+pub struct Records(Vec<(String, Cells)>);
 
 impl Records {
     /// Adds a column of integers.
@@ -32,13 +33,29 @@ impl Records {
         self.push(name, Arc::new(values.into_iter().collect::<StringArray>()));
     }
 
+    /// Adds the values that rows have in a carried column. A row is the number of its graph in the
+    /// chunk and, for nodes and edges, its number within the graph.
+    pub fn kept(&mut self, name: &str, column: &Carried, rows: &[(usize, Option<usize>)]) {
+        self.0.push((name.into(), column.gather(rows)));
+    }
+
     pub(crate) fn push(&mut self, name: &str, values: ArrayRef) {
-        self.0.push((name.into(), values));
+        self.0.push((name.into(), Cells::Typed(values)));
+    }
+
+    /// Adds the columns of other records, which have as many rows.
+    pub fn append(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
+    /// Whether there is a column of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(known, _)| known == name)
     }
 
     /// Number of rows.
     pub fn rows(&self) -> usize {
-        self.0.first().map_or(0, |(_, array)| array.len())
+        self.0.first().map_or(0, |(_, cells)| cells.len())
     }
 
     /// Whether a file of this name can be written.
@@ -82,7 +99,7 @@ impl Records {
     }
 
     /// Columns with their names.
-    pub(crate) fn columns(&self) -> &[(String, ArrayRef)] {
+    pub(crate) fn columns(&self) -> &[(String, Cells)] {
         &self.0
     }
 }

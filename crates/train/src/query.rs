@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use gt_data::{
-    Chunk, ChunkLimits, DataError, FileProblem, GraphReader, Labels, Reason, RecordWriter, Records, Rejected,
+    Carried, Chunk, ChunkLimits, DataError, FileProblem, GraphReader, Keep, KeptColumns, Labels, Reason, RecordWriter,
+    Records, Rejected,
 };
 use gt_graph::{GraphStore, Layout, Level};
 use gt_models::config::OutputKind;
@@ -81,6 +82,16 @@ pub enum Query {
     Embeddings(Level),
 }
 
+impl Query {
+    /// Level of the rows.
+    fn level(&self, model: &Model) -> Result<Level> {
+        match self {
+            Self::Predictions(_) => Ok(model.target()?.level),
+            Self::Embeddings(level) => Ok(*level),
+        }
+    }
+}
+
 /// What to do at a graph that the model cannot take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnError {
@@ -97,12 +108,15 @@ pub struct QueryOptions {
     pub on_error: OnError,
     /// The part of the file that is read.
     pub shard: Shard,
+    /// Columns of the file that are copied to the rows. They follow the columns that number the
+    /// rows. A copy with the name of another column of the output becomes `kept_NAME`.
+    pub keep: KeptColumns,
 }
 
 impl Default for QueryOptions {
     /// All graphs, with a reason for those that the model cannot take.
     fn default() -> Self {
-        Self { on_error: OnError::Note, shard: Shard::WHOLE }
+        Self { on_error: OnError::Note, shard: Shard::WHOLE, keep: KeptColumns::Nothing }
     }
 }
 
@@ -187,15 +201,20 @@ impl QueryReport {
 /// If the file as a whole cannot be read for the model, none of its graphs can be used, the device
 /// fails, or the output cannot be written. With [`OnError::Stop`] also if one graph cannot be used.
 pub fn query(models: &Ensemble, data: &Path, out: &Path, query: &Query, options: &QueryOptions) -> Result<QueryReport> {
-    let QueryOptions { on_error, shard } = *options;
+    let QueryOptions { on_error, shard, ref keep } = *options;
     let model = models.first();
     let mut writer = RecordWriter::create(out)?;
     let mut report = QueryReport::default();
     let mut usable = 0;
     let limits = shard.chunk_limits(matches!(query, Query::Predictions(device) if device.is_gpu()));
-    let mut chunks = GraphReader::open_with(data, &expected(model, Labels::Ignore), limits)?;
+    let keep = Keep { columns: keep.clone(), level: query.level(model)? };
+    let mut chunks = GraphReader::open_with(data, &expected(model, Labels::Ignore), limits, &keep)?;
+    let mut columns = Vec::new();
     for number in 0.. {
         let Some(chunk) = chunks.next().transpose()? else { break };
+        if number == 0 {
+            columns.clone_from(&chunk.kept);
+        }
         if !shard.takes(number) {
             continue;
         }
@@ -222,7 +241,7 @@ pub fn query(models: &Ensemble, data: &Path, out: &Path, query: &Query, options:
         return Err(TrainError::NothingUsable { path: data.into(), graphs: report.graphs, first, reason });
     }
     if report.graphs == 0 {
-        writer.write(&Answer::empty(models, query)?.records(model, query)?)?;
+        writer.write(&Answer::empty(models, columns, query)?.records(model, query)?)?;
     }
     report.rows = writer.commit()?;
     Ok(report)
@@ -238,6 +257,7 @@ struct Answer {
     values: Predictions,
     /// Nodes whose role the model does not know.
     roles_beyond: usize,
+    kept: Vec<Carried>,
 }
 
 /// A row of the output: the graph it belongs to, counted in the chunk, and its position within the
@@ -247,7 +267,7 @@ type Row = (usize, Option<usize>);
 impl Answer {
     fn new(models: &Ensemble, chunk: Chunk, query: &Query) -> Result<Self> {
         let model = models.first();
-        let Chunk { first, graphs: mut store, results } = chunk;
+        let Chunk { first, graphs: mut store, results, kept } = chunk;
         add_encodings(&mut store, &model.config.model).map_err(|error| match error {
             // The solver counts the usable graphs of the chunk.
             EncodingError::Solver { graph, source } => {
@@ -264,13 +284,13 @@ impl Answer {
         let not_finite = results.iter().enumerate().filter(|(_, result)| result.as_ref().is_ok_and(|at| !finite(*at)));
         let not_finite = not_finite.map(|(graph, _)| graph).collect();
         let roles_beyond = store.roles_beyond(model.network().node.roles);
-        Ok(Self { first, store, results, not_finite, values, roles_beyond })
+        Ok(Self { first, store, results, not_finite, values, roles_beyond, kept })
     }
 
     /// The answer for no graph: columns without rows.
-    fn empty(models: &Ensemble, query: &Query) -> Result<Self> {
+    fn empty(models: &Ensemble, kept: Vec<Carried>, query: &Query) -> Result<Self> {
         let store = GraphStore::new(Layout { target: None, ..models.first().schema.layout() });
-        Self::new(models, Chunk { first: 0, graphs: store, results: Vec::new() }, query)
+        Self::new(models, Chunk { first: 0, graphs: store, results: Vec::new(), kept }, query)
     }
 
     fn graphs(&self) -> usize {
@@ -319,7 +339,7 @@ impl Answer {
 
     fn records(&self, model: &Model, query: &Query) -> Result<Records> {
         let rows: Vec<Row> = (0..self.graphs()).flat_map(|graph| self.rows_of(graph)).collect();
-        let mut records = Records::default();
+        let (mut records, mut results) = (Records::default(), Records::default());
         records.integers("graph", rows.iter().map(|(graph, _)| Some(self.first + graph)));
         match self.values.level {
             Level::Graph => {}
@@ -331,15 +351,23 @@ impl Answer {
         }
         let places: Vec<Option<usize>> = rows.iter().map(|&row| self.place(row)).collect();
         match query {
-            Query::Predictions(_) => self.add_predictions(model, &places, &mut records)?,
+            Query::Predictions(_) => self.add_predictions(model, &places, &mut results)?,
             Query::Embeddings(_) => {
                 for channel in 0..self.values.width {
-                    records.reals(&format!("e{channel}"), self.numbers(&places, |row| row[channel]));
+                    results.reals(&format!("e{channel}"), self.numbers(&places, |row| row[channel]));
                 }
             }
         }
         let reasons: Vec<_> = (0..self.graphs()).map(|graph| Some(self.reason(graph)?.to_string())).collect();
-        records.texts("reason", rows.iter().map(|(graph, _)| reasons[*graph].as_deref()));
+        results.texts("reason", rows.iter().map(|(graph, _)| reasons[*graph].as_deref()));
+        let of_graphs = self.values.level == Level::Graph;
+        let cells: Vec<Row> = rows.iter().map(|(graph, row)| (*graph, row.filter(|_| !of_graphs))).collect();
+        for column in &self.kept {
+            let taken = records.has(column.name()) || results.has(column.name());
+            let name = if taken { format!("kept_{}", column.name()) } else { column.name().to_owned() };
+            records.kept(&name, column, &cells);
+        }
+        records.append(results);
         Ok(records)
     }
 

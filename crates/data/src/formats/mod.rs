@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use gt_graph::Schema;
 
 use self::tables::{FileRoles, TablePaths};
+use crate::carried::Keep;
 use crate::dataset::Dataset;
 use crate::error::{DataError, FileProblem, RequestProblem, Result};
-use crate::extra::Extra;
 use crate::raw::RawGraphs;
 use crate::resolve::{Expected, Wanted};
 
@@ -92,16 +92,25 @@ impl Decoder {
         roles: &FileRoles,
         expected: Option<&Expected<'_>>,
         limits: ChunkLimits,
+        keep: Option<&Keep>,
     ) -> Result<Self> {
         let format = Format::of(path)?;
         if let Some(role) = roles.of_tables().filter(|_| format != Format::Tables) {
             return Err(RequestProblem::TablesOnly { path: path.into(), role }.into());
         }
-        let wanted = Wanted::new(expected, &roles.columns);
+        let mut wanted = Wanted::new(expected, &roles.columns);
+        if let Some(keep) = keep {
+            let of_graphs = |column| DataError::file(path, FileProblem::KeptGraphs(column));
+            wanted = if format == Format::Tables {
+                wanted.carrying(keep)
+            } else {
+                wanted.keeping(keep).map_err(of_graphs)?
+            };
+        }
         Ok(match format {
             Format::Parquet => Self::Parquet(Box::new(parquet::Decoder::open(path, wanted, limits)?)),
             Format::JsonLines => Self::JsonLines(Box::new(jsonl::Decoder::open(path, wanted, limits)?)),
-            Format::Tables => Self::tables(&TablePaths::beside(path)?.that_exist(), roles, expected, limits)?,
+            Format::Tables => Self::tables(&TablePaths::beside(path)?.that_exist(), roles, expected, limits, &wanted)?,
         })
     }
 
@@ -111,8 +120,9 @@ impl Decoder {
         roles: &FileRoles,
         expected: Option<&Expected<'_>>,
         limits: ChunkLimits,
+        wanted: &Wanted,
     ) -> Result<Self> {
-        Ok(Self::Tables(Box::new(tables::Decoder::open(paths, roles, expected, limits)?)))
+        Ok(Self::Tables(Box::new(tables::Decoder::open(paths, roles, expected, limits, wanted)?)))
     }
 
     /// Returns the next graphs.
@@ -138,15 +148,6 @@ impl Decoder {
         match self {
             Self::Parquet(decoder) => decoder.room(),
             Self::JsonLines(_) | Self::Tables(_) => (0, 0),
-        }
-    }
-
-    /// Carried columns of all graphs.
-    pub(crate) fn extras(self) -> Result<Vec<Extra>> {
-        match self {
-            Self::Parquet(decoder) => decoder.extras(),
-            Self::JsonLines(decoder) => Ok(decoder.extras()),
-            Self::Tables(decoder) => decoder.extras(),
         }
     }
 }

@@ -25,6 +25,7 @@ use self::encodings::EncodingRows;
 use self::features::Features;
 use self::split::SplitRows;
 use self::targets::{FoundTargets, Targets};
+use crate::carried::{Keep, KeptColumns};
 use crate::choice::ColumnChoice;
 use crate::columns as c;
 use crate::dataset::Splits;
@@ -66,8 +67,8 @@ pub enum Labels {
 pub(crate) struct Wanted {
     pub(crate) targets: bool,
     pub(crate) split: bool,
-    /// Whether carried columns are read.
-    pub(crate) extras: bool,
+    /// Columns that are carried. A data set carries all that no model reads.
+    pub(crate) keep: Keep,
     /// Names of the targets, where they may have columns of their own next to the native ones.
     target_names: Arc<[String]>,
     /// The expected encoding. The outer `None` means that all encodings are read.
@@ -85,9 +86,28 @@ impl Wanted {
             target_names,
             targets: labels && expected.is_none_or(|expected| expected.schema.target.is_some()),
             split: labels,
-            extras: expected.is_none(),
+            keep: Keep {
+                columns: if expected.is_none() { KeptColumns::All } else { KeptColumns::Nothing },
+                ..Keep::default()
+            },
             encoding: expected.map(|expected| expected.encoding),
         }
+    }
+
+    /// Carries these columns instead.
+    ///
+    /// # Errors
+    /// The name of a column that is read as part of the graphs.
+    pub(crate) fn keeping(self, keep: &Keep) -> Result<Self, String> {
+        match keep.columns.names().iter().find(|name| self.reads(name)) {
+            Some(name) => Err(name.clone()),
+            None => Ok(self.carrying(keep)),
+        }
+    }
+
+    /// Carries these columns instead, whatever they hold.
+    pub(crate) fn carrying(self, keep: &Keep) -> Self {
+        Self { keep: keep.clone(), ..self }
     }
 
     /// Names of targets that may have columns of their own.
@@ -102,6 +122,20 @@ impl Wanted {
 
     /// Whether a column or key of the native format is read or carried.
     pub(crate) fn has_column(&self, name: &str) -> bool {
+        self.reads(name) || self.carries(name)
+    }
+
+    /// Whether a column or key of the native format is carried.
+    pub(crate) fn carries(&self, name: &str) -> bool {
+        let native = || c::NATIVE.contains(&name) || name == c::SCHEMA;
+        match self.keep.columns {
+            KeptColumns::All => !native() && !self.reads(name),
+            _ => self.keep.columns.include(name),
+        }
+    }
+
+    /// Whether a column or key of the native format is read.
+    fn reads(&self, name: &str) -> bool {
         match name {
             c::Y => self.targets,
             _ if self.target_names.iter().any(|target| target == name) => true,
@@ -109,7 +143,7 @@ impl Wanted {
             c::LAP_PE => self.has_encoding(EncodingKind::Laplacian),
             c::RW_PE => self.has_encoding(EncodingKind::RandomWalk),
             c::WL_PE => self.has_encoding(EncodingKind::WeisfeilerLehman),
-            _ => self.extras || name == c::SCHEMA || c::NATIVE.contains(&name),
+            _ => name == c::SCHEMA || c::NATIVE.contains(&name),
         }
     }
 }

@@ -29,6 +29,7 @@ use crate::device::DeviceArgs;
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
 gt predict runs/mine --data new.jsonl --out predictions.csv\n  \
+gt predict runs/mine --data new.jsonl --out predictions.csv --keep id,name\n  \
 gt predict runs/links --data network.parquet --pairs pairs.csv --out scores.csv")]
 pub struct Arguments {
     #[command(flatten)]
@@ -63,6 +64,10 @@ impl Arguments {
             model.target()?.level
         );
         ensure!(self.query.is_whole(), "--shard divides the graphs of --data, and --pairs names graphs itself");
+        ensure!(
+            !self.query.keeps_columns(),
+            "--keep copies columns of --data, and the rows of the output are those of --pairs"
+        );
         let table = PairTable::read(pairs)?;
         self.device.compute(|device| match device {
             Device::Cpu => Ok(()),

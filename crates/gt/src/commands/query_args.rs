@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use gt_data::Records;
+use gt_data::{KeptColumns, Records};
 use gt_models::{Ensemble, Model};
 use gt_train::{OnError, Query, QueryOptions, QueryReport, Shard, query};
 use serde::Serialize;
@@ -39,6 +39,11 @@ pub struct QueryArgs {
     /// Print a summary as one line of JSON
     #[arg(long)]
     json: bool,
+    /// Columns of the data to copy to the output, such as id,name, or all. With tables, columns of
+    /// nodes go to rows of nodes, and columns of graphs to all rows. A column whose name the output
+    /// has already becomes kept_NAME
+    #[arg(long, value_name = "COLUMNS")]
+    keep: Option<KeptColumns>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -109,6 +114,11 @@ impl QueryArgs {
         }
     }
 
+    /// Whether columns of the data are copied to the output.
+    pub fn keeps_columns(&self) -> bool {
+        self.keep.is_some()
+    }
+
     /// Whether all chunks are wanted.
     pub fn is_whole(&self) -> bool {
         self.shard.0 == Shard::WHOLE
@@ -122,7 +132,8 @@ impl QueryArgs {
         what: &str,
         query_on: impl Fn(&gt_nn::backend::Device) -> Query,
     ) -> Result<()> {
-        let options = QueryOptions { on_error: self.on_error(), shard: self.shard.0 };
+        let keep = self.keep.clone().unwrap_or_default();
+        let options = QueryOptions { on_error: self.on_error(), shard: self.shard.0, keep };
         let report = device.compute(|device| query(models, &self.data, &self.out, &query_on(device), &options))?;
         print_roles_beyond(report.roles_beyond, models.first().config.model.roles);
         self.print("graph", what, &report)

@@ -88,7 +88,10 @@ fn write_molecules(place: &Path) {
     for number in 0..60 {
         let mut record = molecule(number);
         if number < 8 {
+            record.insert("id".into(), json!(number + 100));
+            record.insert("name".into(), json!(format!("molecule {number}")));
             let _ = writeln!(new, "{}", json!(record));
+            record.retain(|key, _| key != "id" && key != "name");
         }
         record.insert("y".into(), json!([0.5 * (number % 5) as f64 - 0.75]));
         let _ = writeln!(mine, "{}", json!(record));

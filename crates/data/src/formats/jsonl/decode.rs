@@ -4,19 +4,17 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray};
 use gt_graph::Schema;
 use rayon::prelude::*;
 use serde_json::Value;
 
 use super::records::{Keys, Records};
+use crate::carried::{Carried, Cells};
 use crate::columns as c;
-use crate::error::{DataError, Result};
-use crate::extra::Extra;
+use crate::error::{DataError, FileProblem, Result};
 use crate::formats::ChunkLimits;
-use crate::raw::RawGraphs;
+use crate::raw::{Bounds, RawGraphs};
 use crate::reason::{Problem, Reason};
 use crate::resolve::Wanted;
 use crate::stored_schema::StoredSchema;
@@ -39,7 +37,8 @@ pub(crate) struct Decoder {
     /// Whether at least one record could be read.
     readable: bool,
     schema: Option<Schema>,
-    extras: Vec<(String, Vec<Value>)>,
+    /// Names of the carried keys, and whether a record has the key.
+    carried: Vec<(String, bool)>,
     text: Vec<u8>,
 }
 
@@ -50,12 +49,12 @@ impl Decoder {
             path: path.into(),
             lines: BufReader::with_capacity(1 << 18, file),
             limits,
+            carried: wanted.keep.columns.names().iter().map(|name| (name.clone(), false)).collect(),
             keys: Keys(wanted),
             line: 0,
             records: 0,
             readable: false,
             schema: None,
-            extras: Vec::new(),
             text: Vec::new(),
         })
     }
@@ -75,22 +74,14 @@ impl Decoder {
             records
         };
         let pieces: Vec<Records> = lines.par_chunks(PIECE).map(parse).collect();
-        let Some(mut records) = pieces.into_iter().reduce(Records::append) else { return Ok(None) };
+        let Some(mut records) = pieces.into_iter().reduce(Records::append) else {
+            return self.check_carried().map(|()| None);
+        };
         self.take_schemas(&mut records)?;
-        for (name, record, value) in std::mem::take(&mut records.extras) {
-            let known = self.extras.iter().position(|(known, _)| *known == name);
-            let at = known.unwrap_or_else(|| {
-                self.extras.push((name, Vec::new()));
-                self.extras.len() - 1
-            });
-            let values = &mut self.extras[at].1;
-            // If a key occurs twice in a record, the last value counts.
-            values.resize(self.records + record, Value::Null);
-            values.push(value);
-        }
+        let carried = self.take_carried(&mut records);
         self.records += records.len();
         let stated = self.schema.as_ref().and_then(|schema| schema.target.as_ref());
-        Ok(Some(records.into_raw(stated)))
+        Ok(Some(RawGraphs { carried, ..records.into_raw(stated) }))
     }
 
     /// Reads the text of a chunk and returns its lines with their numbers.
@@ -117,6 +108,31 @@ impl Decoder {
         Ok(lines)
     }
 
+    /// Takes the values of the carried keys. Records without a key have null.
+    fn take_carried(&mut self, records: &mut Records) -> Vec<Carried> {
+        let count = records.len();
+        let mut columns: Vec<Vec<Value>> = self.carried.iter().map(|_| vec![Value::Null; count]).collect();
+        for (name, record, value) in std::mem::take(&mut records.carried) {
+            let known = self.carried.iter().position(|(known, _)| *known == name);
+            let at = known.unwrap_or_else(|| {
+                self.carried.push((name, true));
+                columns.push(vec![Value::Null; count]);
+                columns.len() - 1
+            });
+            self.carried[at].1 = true;
+            // If a key occurs twice in a record, the last value counts.
+            columns[at][record] = value;
+        }
+        let names = self.carried.iter().map(|(name, _)| name);
+        names.zip(columns).map(|(name, values)| Carried::new(name, Cells::Json(values), Bounds::Single)).collect()
+    }
+
+    /// Checks at the end of the file that every key to carry occurs.
+    fn check_carried(&self) -> Result<()> {
+        let missing = self.carried.iter().find(|(_, seen)| !seen && self.records > 0);
+        missing.map_or(Ok(()), |(name, _)| Err(DataError::file(&self.path, FileProblem::MissingKey(name.clone()))))
+    }
+
     /// Takes the schema of the first record. Later records may repeat this schema.
     fn take_schemas(&mut self, records: &mut Records) -> Result<()> {
         let first = records.first_readable().filter(|_| !self.readable);
@@ -131,37 +147,5 @@ impl Decoder {
             }
         }
         Ok(())
-    }
-
-    /// Carried columns, which no model reads.
-    pub(crate) fn extras(self) -> Vec<Extra> {
-        let rows = self.records;
-        let extra = |(name, mut values): (String, Vec<Value>)| {
-            values.resize(rows, Value::Null);
-            Extra::new(name, narrowest(values))
-        };
-        self.extras.into_iter().map(extra).collect()
-    }
-}
-
-/// Returns the narrowest column type that holds all values. Values that fit no type are kept as
-/// JSON text.
-fn narrowest(values: Vec<Value>) -> ArrayRef {
-    let all = |fits: fn(&Value) -> bool| values.iter().all(|v| v.is_null() || fits(v));
-    if all(Value::is_string) {
-        Arc::new(values.iter().map(Value::as_str).collect::<StringArray>())
-    } else if all(Value::is_boolean) {
-        Arc::new(values.iter().map(Value::as_bool).collect::<BooleanArray>())
-    } else if all(Value::is_i64) {
-        Arc::new(values.iter().map(Value::as_i64).collect::<Int64Array>())
-    } else if all(Value::is_number) {
-        Arc::new(values.iter().map(Value::as_f64).collect::<Float64Array>())
-    } else {
-        let text = |v: &Value| match v {
-            Value::Null => None,
-            Value::String(text) => Some(text.clone()),
-            other => Some(other.to_string()),
-        };
-        Arc::new(values.iter().map(text).collect::<StringArray>())
     }
 }

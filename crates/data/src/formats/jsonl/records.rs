@@ -40,6 +40,9 @@ impl Keys {
         if !self.0.has_column(key) {
             return Key::Ignored;
         }
+        if self.0.carries(key) {
+            return Key::Carried(key.into());
+        }
         if let Some(at) = NUMBERS.iter().position(|known| *known == key) {
             return Key::Numbers(at);
         }
@@ -51,7 +54,7 @@ impl Keys {
             c::SPLIT => Key::Split(0),
             c::NODE_SPLIT => Key::Split(1),
             c::EDGE_SPLIT => Key::Split(2),
-            _ => Key::Extra(key.into()),
+            _ => Key::Ignored,
         }
     }
 }
@@ -63,7 +66,7 @@ enum Key {
     Target(usize),
     Split(usize),
     Schema,
-    Extra(String),
+    Carried(String),
     Ignored,
 }
 
@@ -79,7 +82,7 @@ pub(super) struct Records {
     /// Schemas, with the records that state them.
     pub(super) schemas: Vec<(usize, Value)>,
     /// Values of carried keys, with their records.
-    pub(super) extras: Vec<(String, usize, Value)>,
+    pub(super) carried: Vec<(String, usize, Value)>,
 }
 
 impl Records {
@@ -92,7 +95,7 @@ impl Records {
             numbers: Default::default(),
             splits: Default::default(),
             schemas: Vec::new(),
-            extras: Vec::new(),
+            carried: Vec::new(),
         }
     }
 
@@ -106,7 +109,7 @@ impl Records {
         if let Err(error) = parsed {
             let (position, message) = (error.column(), message(&error, text));
             self.broken.insert(self.count, Reason::Line { line, position, message });
-            self.extras.retain(|(_, record, _)| *record != self.count);
+            self.carried.retain(|(_, record, _)| *record != self.count);
         }
         self.count += 1;
     }
@@ -120,8 +123,8 @@ impl Records {
         self.targets.iter_mut().zip(other.targets).for_each(|(own, other)| own.append(other));
         self.splits.iter_mut().zip(other.splits).for_each(|(own, other)| own.extend(other));
         self.schemas.extend(other.schemas.into_iter().map(|(record, schema)| (before + record, schema)));
-        let extras = other.extras.into_iter().map(|(name, record, value)| (name, before + record, value));
-        self.extras.extend(extras);
+        let carried = other.carried.into_iter().map(|(name, record, value)| (name, before + record, value));
+        self.carried.extend(carried);
         self
     }
 
@@ -162,6 +165,7 @@ impl Records {
             }),
             splits: [texts(c::SPLIT, graph), texts(c::NODE_SPLIT, node), texts(c::EDGE_SPLIT, edge)],
             encodings: [lap, walk, roles],
+            carried: Vec::new(),
             origin: None,
         }
     }
@@ -229,7 +233,7 @@ impl<'de> Visitor<'de> for &mut Records {
                     self.splits[at][record] = names;
                 }
                 Key::Schema => self.schemas.push((record, map.next_value()?)),
-                Key::Extra(name) => self.extras.push((name, record, map.next_value()?)),
+                Key::Carried(name) => self.carried.push((name, record, map.next_value()?)),
                 Key::Ignored => {
                     map.next_value::<IgnoredAny>()?;
                 }

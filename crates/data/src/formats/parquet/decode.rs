@@ -15,11 +15,11 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, Parq
 use super::arrays;
 use super::contained::contained;
 use super::guard;
+use crate::carried::{Carried, Cells};
 use crate::columns as c;
 use crate::error::{DataError, FileProblem, Result};
-use crate::extra::Extra;
 use crate::formats::ChunkLimits;
-use crate::raw::{RawColumn, RawFeatures, RawGraphs, RawTargets, RawTexts, Values};
+use crate::raw::{Bounds, RawColumn, RawFeatures, RawGraphs, RawTargets, RawTexts, Values};
 use crate::reason::{Problem, Reason};
 use crate::resolve::Wanted;
 use crate::stored_schema::StoredSchema;
@@ -162,8 +162,8 @@ pub(crate) struct Decoder {
     /// Rows decoded so far.
     rows: usize,
     room: (usize, usize),
-    /// Pieces of the carried columns.
-    extras: Vec<(String, Vec<ArrayRef>)>,
+    /// Names of the carried columns.
+    carried: Vec<String>,
 }
 
 impl Decoder {
@@ -182,10 +182,12 @@ impl Decoder {
         // Memory is reserved for the claimed sizes, but not more than the file's own bytes justify.
         let most = opened.uncompressed_bytes() / 8;
         let room = (opened.values_of(c::NODE_FEAT).min(most), (opened.values_of(c::EDGE_INDEX) / 2).min(most));
-        let native = |name: &str| c::NATIVE.contains(&name) || name == c::SCHEMA;
-        let carried = |name: &&String| wanted.extras && !native(name) && !targets.contains(name);
-        let extras = names.iter().filter(carried).map(|name| (name.clone(), Vec::new())).collect();
-        Ok(Self { path: path.into(), names: names.into(), schema, targets, batches, rows: 0, room, extras })
+        if let Some(column) = wanted.keep.columns.names().iter().find(|name| !names.contains(name)) {
+            let problem = FileProblem::MissingColumn { column: column.clone(), found: names, hint: "" };
+            return Err(DataError::file(path, problem));
+        }
+        let carried = names.iter().filter(|name| wanted.carries(name) && !targets.contains(name)).cloned().collect();
+        Ok(Self { path: path.into(), names: names.into(), schema, targets, batches, rows: 0, room, carried })
     }
 
     /// The schema that the file states.
@@ -204,9 +206,11 @@ impl Decoder {
         let batch = batch?;
         self.check_schemas(&batch)?;
         self.rows += batch.num_rows();
-        for (name, parts) in &mut self.extras {
-            parts.extend(batch.column_by_name(name).cloned());
-        }
+        let carry = |name: &String| {
+            let values = batch.column_by_name(name)?;
+            Some(Carried::new(name, Cells::Typed(Arc::clone(values)), Bounds::Single))
+        };
+        let carried = self.carried.iter().filter_map(carry).collect();
         let column = |name: &str| -> Result<RawColumn> {
             let Some(array) = batch.column_by_name(name) else { return Ok(RawColumn::missing(name)) };
             let expected = "numbers or texts, or lists of them";
@@ -232,6 +236,7 @@ impl Decoder {
             }),
             splits: [texts(c::SPLIT)?, texts(c::NODE_SPLIT)?, texts(c::EDGE_SPLIT)?],
             encodings: [column(c::LAP_PE)?, column(c::RW_PE)?, column(c::WL_PE)?],
+            carried,
             origin: None,
         }))
     }
@@ -254,25 +259,10 @@ impl Decoder {
         }
         Ok(())
     }
-
-    /// Carried columns, which no model reads.
-    pub(crate) fn extras(self) -> Result<Vec<Extra>> {
-        let mut extras = Vec::with_capacity(self.extras.len());
-        for (name, parts) in self.extras {
-            let parts: Vec<&dyn Array> = parts.iter().map(|part| part.as_ref()).collect();
-            if parts.is_empty() {
-                continue;
-            }
-            let values = arrow_select::concat::concat(&parts)
-                .map_err(|e| DataError::file(&self.path, FileProblem::Parquet(format!("column \"{name}\": {e}"))))?;
-            extras.push(Extra::new(name, widen(values)));
-        }
-        Ok(extras)
-    }
 }
 
 /// Converts carried numbers to one width, so that every format returns equal values.
-fn widen(values: ArrayRef) -> ArrayRef {
+pub(crate) fn widen(values: ArrayRef) -> ArrayRef {
     let kind = values.data_type();
     if !kind.is_integer() && !kind.is_floating() {
         return values;

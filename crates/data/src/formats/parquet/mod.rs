@@ -9,5 +9,5 @@ mod write;
 
 pub(crate) use arrays::numbers;
 pub use contained::panic_is_contained;
-pub(crate) use decode::{Decoder, open};
+pub(crate) use decode::{Decoder, open, widen};
 pub(crate) use write::write;

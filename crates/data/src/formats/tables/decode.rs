@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray};
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray, UInt64Array};
 use arrow_buffer::NullBuffer;
 use gt_graph::{Level, Schema};
 
@@ -14,9 +14,9 @@ use super::ids::Ids;
 use super::roles::{RoleColumns, Roles};
 use super::table::Table;
 use super::{TablePaths, Tables, schema_path};
+use crate::carried::{Carried, Cells};
 use crate::columns as c;
 use crate::error::{DataError, FileProblem, Result};
-use crate::extra::Extra;
 use crate::formats::ChunkLimits;
 use crate::raw::{
     Bounds, CellKind, Depth, Extent, NamedColumn, RawColumn, RawFeatures, RawGraphs, RawTargets, RawTexts, TableRows,
@@ -47,6 +47,8 @@ pub(crate) struct Decoder {
     ids: Ids,
     roles: Roles,
     stored: Option<StoredSchema>,
+    /// Level, name and values of the carried columns, a value per row of their table.
+    carried: Vec<(Level, String, ArrayRef)>,
     origin: Arc<TableRows>,
     limits: ChunkLimits,
     /// Position of the next graph.
@@ -59,6 +61,7 @@ impl Decoder {
         mapping: &FileRoles,
         expected: Option<&Expected<'_>>,
         limits: ChunkLimits,
+        wanted: &Wanted,
     ) -> Result<Self> {
         let tables = Tables {
             nodes: Table::read(&paths.nodes)?,
@@ -70,12 +73,18 @@ impl Decoder {
             return Err(DataError::file(&table.path, FileProblem::NoColumns));
         }
         mapping.check(&tables)?;
-        let wanted = Wanted::new(expected, &mapping.columns);
         let encodings = [c::LAP_PE, c::RW_PE].into_iter().filter(|name| wanted.has_column(name));
         encodings.into_iter().try_for_each(|prefix| check_numbers(&tables.nodes, prefix))?;
         let stored = find_schema(&schema_path(&paths.nodes))?.filter(|_| mapping.of_tables().is_none());
         let ids = Ids::new(&tables.nodes, &tables.edges, tables.graphs.as_ref(), mapping)?;
-        let roles = Roles::new(&tables, &ids, mapping, expected, stored.as_ref().map(|stored| &stored.schema))?;
+        let roles = Roles::new(&tables, &ids, mapping, expected, stored.as_ref().map(|stored| &stored.schema), wanted)?;
+        let carry = |&(level, at): &(Level, usize)| match tables.of(level) {
+            Some(table) => Some(
+                read_carried(table, at, stored.as_ref()).map(|values| (level, table.columns[at].name.clone(), values)),
+            ),
+            None => None,
+        };
+        let carried = roles.carried.iter().filter_map(carry).collect::<Result<_>>()?;
         let graphs = (0..ids.graphs).collect();
         let graph_path = paths.graphs.clone().unwrap_or_else(|| paths.nodes.clone());
         let origin = TableRows {
@@ -83,7 +92,7 @@ impl Decoder {
             rows: [graphs, ids.nodes.rows.clone(), ids.edges.rows.clone()],
             offsets: [(0..=ids.graphs).collect(), ids.nodes.offsets.clone(), ids.edges.offsets.clone()],
         };
-        Ok(Self { tables, ids, roles, stored, origin: Arc::new(origin), limits, next: 0 })
+        Ok(Self { tables, ids, roles, stored, carried, origin: Arc::new(origin), limits, next: 0 })
     }
 
     /// The schema in the file next to the tables.
@@ -126,6 +135,7 @@ impl Decoder {
                 self.coordinates(c::RW_PE, &graphs),
                 self.roles_of_nodes(&graphs),
             ],
+            carried: self.carried(&graphs),
             origin: Some(self.origin.clone()),
         })
     }
@@ -218,14 +228,19 @@ impl Decoder {
         self.tables.nodes.columns[at].gather(rows, bounds, CellKind::Integer)
     }
 
-    /// Carried columns, which no model reads.
-    pub(crate) fn extras(self) -> Result<Vec<Extra>> {
-        let Some(table) = &self.tables.graphs else { return Ok(Vec::new()) };
-        self.roles.extras.iter().map(|&at| read_extra(table, at, self.stored.as_ref())).collect()
+    /// Columns that no model reads.
+    fn carried(&self, graphs: &Range<usize>) -> Vec<Carried> {
+        let column = |(level, name, values): &(Level, String, ArrayRef)| {
+            let (rows, bounds) = self.rows(*level, graphs);
+            let rows: UInt64Array = rows.iter().map(|&row| row as u64).collect::<Vec<_>>().into();
+            let values = arrow_select::take::take(values, &rows, None).expect("rows are those of the table");
+            Carried::new(name, Cells::Typed(values), bounds)
+        };
+        self.carried.iter().map(column).collect()
     }
 }
 
-fn read_extra(table: &Table, at: usize, stored: Option<&StoredSchema>) -> Result<Extra> {
+fn read_carried(table: &Table, at: usize, stored: Option<&StoredSchema>) -> Result<ArrayRef> {
     let (column, rows) = (&table.columns[at], 0..table.rows);
     let declared = stored.and_then(|s| s.extras.get(&column.name)).map(String::as_str);
     let kind = match declared {
@@ -251,7 +266,7 @@ fn read_extra(table: &Table, at: usize, stored: Option<&StoredSchema>) -> Result
         }
         CellKind::Text | CellKind::List => Arc::new(rows.map(|row| column.text(row)).collect::<StringArray>()),
     };
-    Ok(Extra::new(&column.name, values))
+    Ok(values)
 }
 
 /// The schema next to tables that this program wrote.

@@ -95,6 +95,14 @@ impl Tables {
         }
     }
 
+    /// The tables whose columns can be carried to rows of a level: the table of the level, then the
+    /// table of graphs.
+    fn carrying(&self, level: Level) -> impl Iterator<Item = (Level, &Table)> {
+        let graphs = Some(Level::Graph).filter(|graphs| *graphs != level);
+        let levels = std::iter::once(level).chain(graphs);
+        levels.filter_map(|level| self.of(level).map(|table| (level, table)))
+    }
+
     /// All tables with their levels; the table of graphs is optional.
     fn leveled(&self) -> impl Iterator<Item = (Level, &Table)> {
         let levels = [Level::Graph, Level::Node, Level::Edge].into_iter();

@@ -6,6 +6,7 @@ use super::Tables;
 use super::file_roles::FileRoles;
 use super::ids::Ids;
 use super::table::{Column, Table};
+use crate::carried::KeptColumns;
 use crate::choice::ColumnChoice;
 use crate::columns as c;
 use crate::error::{DataError, FileProblem, Result};
@@ -24,8 +25,8 @@ pub(super) struct Roles {
     pub(super) split: Option<(Level, usize)>,
     pub(super) node: Vec<(usize, CellKind)>,
     pub(super) edge: Vec<(usize, CellKind)>,
-    /// Carried columns in the table of graphs.
-    pub(super) extras: Vec<usize>,
+    /// Carried columns, with the levels of their tables.
+    pub(super) carried: Vec<(Level, usize)>,
 }
 
 impl Roles {
@@ -35,9 +36,9 @@ impl Roles {
         mapping: &FileRoles,
         expected: Option<&Expected<'_>>,
         stored: Option<&Schema>,
+        wanted: &Wanted,
     ) -> Result<Self> {
         let choice = &mapping.columns;
-        let wanted = Wanted::new(expected, choice);
         let chosen = stored.filter(|_| expected.is_none()).map(|stored| choice.apply(stored)).transpose();
         let chosen = chosen.map_err(|problem| DataError::file(&tables.nodes.path, problem))?;
         let schema = expected.map(|expected| &*expected.schema).or(chosen.as_ref());
@@ -51,7 +52,7 @@ impl Roles {
             Some(_) => None,
             None => usual_targets(tables, mapping),
         };
-        let roles = Self { targets, split, node: Vec::new(), edge: Vec::new(), extras: Vec::new() };
+        let roles = Self { targets, split, node: Vec::new(), edge: Vec::new(), carried: Vec::new() };
         let named = |level: Level, name: &str| {
             schema.into_iter().chain(stored).any(|schema| {
                 let features = if level == Level::Node { &schema.node } else { &schema.edge };
@@ -75,14 +76,41 @@ impl Roles {
         };
         let node = features(Level::Node, &tables.nodes, &ids.node_columns);
         let edge = features(Level::Edge, &tables.edges, &ids.edge_columns);
-        let mut extras = Vec::new();
-        if let Some(table) = tables.graphs.as_ref().filter(|_| wanted.extras) {
-            let graph = mapping.find(mapping.graph.as_ref(), table, &["graph"]);
-            let carried =
-                |at: &usize| Some(*at) != graph && !roles.taken(Level::Graph, *at, &table.columns[*at].name, mapping);
-            extras.extend((0..table.columns.len()).filter(carried));
+        let roles = Self { node, edge, ..roles };
+        let carried = match wanted.keep.columns {
+            KeptColumns::Nothing => Vec::new(),
+            KeptColumns::All => roles.all_carried(tables, mapping, wanted, expected.is_some()),
+            KeptColumns::Named(ref names) => find_carried(tables, names, wanted.keep.level)?,
+        };
+        Ok(Self { carried, ..roles })
+    }
+
+    /// All columns that no model reads, in the table of graphs and in the one that predictions have
+    /// rows for. A data set has its own ids of graphs, so it does not carry those.
+    fn all_carried(&self, tables: &Tables, mapping: &FileRoles, wanted: &Wanted, ids: bool) -> Vec<(Level, usize)> {
+        let (mut carried, mut names): (Vec<(Level, usize)>, Vec<&str>) = Default::default();
+        for (level, table) in tables.carrying(wanted.keep.level) {
+            let graph = mapping.find(mapping.graph.as_ref(), table, &["graph"]).filter(|_| !ids);
+            let features = match level {
+                Level::Graph => &[][..],
+                Level::Node => &self.node,
+                Level::Edge => &self.edge,
+            };
+            let is_carried = |at: &usize| {
+                let name = &table.columns[*at].name;
+                let is_read =
+                    features.iter().any(|(feature, _)| feature == at) || self.taken(level, *at, name, mapping);
+                Some(*at) != graph && !is_read && !(level == Level::Node && is_encoding(name))
+            };
+            for at in (0..table.columns.len()).filter(is_carried) {
+                let name = table.columns[at].name.as_str();
+                if !names.contains(&name) {
+                    names.push(name);
+                    carried.push((level, at));
+                }
+            }
         }
-        Ok(Self { node, edge, extras, ..roles })
+        carried
     }
 
     /// Whether a column is a target or a split, or a column that is ignored and would be carried.
@@ -92,6 +120,21 @@ impl Roles {
         let ignored = level == Level::Graph && mapping.columns.ignore.contains(name);
         target || self.split == Some((level, at)) || ignored
     }
+}
+
+/// Finds columns by name: first in the table that predictions have rows for, then in the table of
+/// graphs.
+fn find_carried(tables: &Tables, names: &[String], level: Level) -> Result<Vec<(Level, usize)>> {
+    let find = |name: &String| {
+        let mut places = tables.carrying(level);
+        let found = places.find_map(|(level, table)| table.position(name).map(|at| (level, at)));
+        found.ok_or_else(|| {
+            let found = tables.carrying(level).flat_map(|(_, table)| table.names().map(str::to_owned)).collect();
+            let problem = FileProblem::MissingColumn { column: name.clone(), found, hint: "" };
+            DataError::file(&tables.of(level).unwrap_or(&tables.nodes).path, problem)
+        })
+    };
+    names.iter().map(find).collect()
 }
 
 /// The kind of a column's cells: names if a schema has names, as the user states, otherwise
