@@ -186,7 +186,10 @@ impl Decoder {
             let problem = FileProblem::MissingColumn { column: column.clone(), found: names, hint: "" };
             return Err(DataError::file(path, problem));
         }
-        let carried = names.iter().filter(|name| wanted.carries(name) && !targets.contains(name)).cloned().collect();
+        let carried = match wanted.keep.columns.names() {
+            [] => names.iter().filter(|name| wanted.carries(name) && !targets.contains(name)).cloned().collect(),
+            named => named.to_vec(),
+        };
         Ok(Self { path: path.into(), names: names.into(), schema, targets, batches, rows: 0, room, carried })
     }
 
