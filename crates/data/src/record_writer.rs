@@ -5,10 +5,9 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{Array, ArrayRef};
 use arrow_schema::{Field, Schema as ArrowSchema};
 use gt_graph::{CompleteFile, PartialFile};
-use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
@@ -17,6 +16,7 @@ use crate::atomic::commit;
 use crate::carried::Cells;
 use crate::error::{DataError, FileProblem, Result};
 use crate::formats::extension;
+use crate::formats::parquet::checksums::{FileWriter, GroupEncoder, OpenGroup, open};
 use crate::records::Records;
 
 /// Rows of a Parquet row group. A group is kept in memory until it is complete.
@@ -52,7 +52,7 @@ pub struct RecordWriter {
 
 /// A file under construction.
 enum Sink {
-    Parquet(Box<ArrowWriter<BufWriter<File>>>),
+    Parquet(Box<ParquetSink>),
     Csv(Box<csv::Writer<BufWriter<File>>>),
     JsonLines(BufWriter<File>),
 }
@@ -123,10 +123,9 @@ impl Sink {
             "parquet" => {
                 let properties = WriterProperties::builder()
                     .set_compression(Compression::ZSTD(ZstdLevel::try_new(1).expect("level 1 exists")))
-                    .set_max_row_group_row_count(Some(GROUP_ROWS))
                     .build();
-                let writer = ArrowWriter::try_new(out, arrow_schema(records), Some(properties));
-                Ok(Sink::Parquet(Box::new(writer.map_err(|e| parquet_error(path, e))?)))
+                let sink = ParquetSink::open(out, arrow_schema(records), properties);
+                Ok(Sink::Parquet(Box::new(sink.map_err(|e| parquet_error(path, e))?)))
             }
             "jsonl" | "ndjson" => Ok(Sink::JsonLines(out)),
             kind => {
@@ -141,15 +140,7 @@ impl Sink {
 
     fn write(&mut self, path: &Path, records: &Records) -> Result<()> {
         match self {
-            Sink::Parquet(writer) => {
-                if records.columns().is_empty() {
-                    return Ok(());
-                }
-                let arrays = records.columns().iter().map(|(_, cells)| cells.to_array()).collect();
-                let batch = RecordBatch::try_new(arrow_schema(records), arrays)
-                    .map_err(|e| DataError::file(path, FileProblem::Encoder(e.to_string())))?;
-                writer.write(&batch).map_err(|e| parquet_error(path, e))
-            }
+            Sink::Parquet(sink) => sink.write(records).map_err(|e| parquet_error(path, e)),
             Sink::Csv(writer) => {
                 for row in 0..records.rows() {
                     for (_, cells) in records.columns() {
@@ -165,13 +156,70 @@ impl Sink {
 
     fn close(self, path: &Path) -> Result<()> {
         match self {
-            Sink::Parquet(writer) => {
-                let mut out = writer.into_inner().map_err(|e| parquet_error(path, e))?;
+            Sink::Parquet(sink) => {
+                let mut out = sink.close().map_err(|e| parquet_error(path, e))?;
                 out.flush().map_err(|e| DataError::io(path, e))
             }
             Sink::Csv(mut writer) => writer.flush().map_err(|e| DataError::io(path, e)),
             Sink::JsonLines(mut out) => out.flush().map_err(|e| DataError::io(path, e)),
         }
+    }
+}
+
+/// A Parquet file under construction, with the row group that is not complete yet.
+struct ParquetSink {
+    file: FileWriter<BufWriter<File>>,
+    encoder: GroupEncoder,
+    schema: Arc<ArrowSchema>,
+    group: Option<OpenGroup>,
+    /// Complete row groups.
+    groups: usize,
+}
+
+impl ParquetSink {
+    fn open(
+        out: BufWriter<File>,
+        schema: Arc<ArrowSchema>,
+        properties: WriterProperties,
+    ) -> Result<Self, ParquetError> {
+        let (file, encoder) = open(out, schema.clone(), properties)?;
+        Ok(Self { file, encoder, schema, group: None, groups: 0 })
+    }
+
+    fn write(&mut self, records: &Records) -> Result<(), ParquetError> {
+        let columns: Vec<ArrayRef> = records.columns().iter().map(|(_, cells)| cells.to_array()).collect();
+        let same = |(field, array): (&Arc<Field>, &ArrayRef)| field.data_type() == array.data_type();
+        if !self.schema.fields().iter().zip(&columns).all(same) {
+            return Err(ParquetError::General("a column changes its type".into()));
+        }
+        let (rows, mut from) = (records.rows(), 0);
+        while from < rows {
+            let mut group = match self.group.take() {
+                Some(group) => group,
+                None => self.encoder.begin(self.groups)?,
+            };
+            let count = (GROUP_ROWS - group.rows()).min(rows - from);
+            let arrays: Vec<ArrayRef> = columns.iter().map(|array| array.slice(from, count)).collect();
+            group.write(self.schema.fields().iter().map(|field| field.as_ref()).zip(&arrays))?;
+            from += count;
+            let complete = group.rows() == GROUP_ROWS;
+            self.group = Some(group);
+            if complete {
+                self.end_group()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn end_group(&mut self) -> Result<(), ParquetError> {
+        let Some(group) = self.group.take() else { return Ok(()) };
+        self.groups += 1;
+        self.file.append(self.encoder.finish(group)?)
+    }
+
+    fn close(mut self) -> Result<BufWriter<File>, ParquetError> {
+        self.end_group()?;
+        self.file.close()
     }
 }
 

@@ -4,20 +4,34 @@ use gt_graph::{FeatureLayout, Layout, Level, Schema, TargetKind, TargetSchema};
 
 use crate::torch::StateDict;
 
-/// A tensor of every published Graph Transformer is missing.
+/// Why the tensors of a checkpoint are not those of a published Graph Transformer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("tensor `{0}` is missing or has no two dimensions, so this is no checkpoint of a Graph Transformer")]
-pub struct NotATransformer(String);
+pub enum NotATransformer {
+    /// A tensor of every published Graph Transformer is missing, or is no matrix.
+    #[error("tensor `{0}` is missing or has no two dimensions, so this is no checkpoint of a Graph Transformer")]
+    NoMatrix(String),
+    /// A tensor stands for more columns or outputs than a model can have.
+    #[error("tensor `{name}` has shape {shape:?}; a model has at most {MOST} columns or outputs")]
+    TooWide {
+        /// Name of the tensor.
+        name: String,
+        /// Its shape.
+        shape: [usize; 2],
+    },
+}
+
+/// Most columns of the data, and most outputs.
+const MOST: usize = 65_536;
 
 /// The columns of the data, from the sizes of a checkpoint's input and output layers. A checkpoint
 /// does not store the level of its targets, nor whether they are classes. Edge features are ignored
 /// if the checkpoint was trained without them (`edge_feat: false`).
 ///
 /// # Errors
-/// If the node embedding or the head is not there.
+/// If the node embedding or the head is not there, or stands for more columns than a model has.
 pub fn schema_of_checkpoint(state: &StateDict, level: Level, kind: TargetKind) -> Result<Schema, NotATransformer> {
     let matrix = |name: &str| match state.get(name)?.shape() {
-        &[rows, columns] => Some((rows, columns)),
+        &[rows, columns] if rows > 0 && columns > 0 => Some((rows, columns)),
         _ => None,
     };
     // An embedding is [types, width]; a linear layer is [width, columns] and has a bias.
@@ -31,11 +45,24 @@ pub fn schema_of_checkpoint(state: &StateDict, level: Level, kind: TargetKind) -
             true => (vec![], width),
         })
     };
-    let missing = |name: &str| NotATransformer(name.to_owned());
+    let missing = |name: &str| NotATransformer::NoMatrix(name.to_owned());
     let (node, node_continuous) = columns("h").ok_or_else(|| missing("embedding_h.weight"))?;
     let (edge, edge_continuous) = columns("e").unwrap_or_default();
-    let last = (0..).map_while(|layer| matrix(&format!("MLP_layer.FC_layers.{layer}.weight"))).last();
-    let (outputs, _) = last.ok_or_else(|| missing("MLP_layer.FC_layers.0.weight"))?;
+    let head = |layer: usize| {
+        let name = format!("MLP_layer.FC_layers.{layer}.weight");
+        matrix(&name).map(|shape| (name, shape))
+    };
+    let last = (0..).map_while(head).last();
+    let (name, (outputs, hidden)) = last.ok_or_else(|| missing("MLP_layer.FC_layers.0.weight"))?;
+    for (name, count, shape) in [
+        ("embedding_h.weight", node_continuous, matrix("embedding_h.weight").unwrap_or_default()),
+        ("embedding_e.weight", edge_continuous, matrix("embedding_e.weight").unwrap_or_default()),
+        (&name, outputs, (outputs, hidden)),
+    ] {
+        if count > MOST {
+            return Err(NotATransformer::TooWide { name: name.into(), shape: shape.into() });
+        }
+    }
     let classes = match kind {
         TargetKind::Float => vec![0; outputs],
         TargetKind::Class => vec![outputs],
@@ -89,5 +116,24 @@ mod tests {
         let node = FeatureRows { categorical: &[1, 0], ..FeatureRows::default() };
         graphs.push(GraphParts { num_nodes: 2, src: &[0, 1], dst: &[1, 0], node, ..GraphParts::default() }).unwrap();
         assert_eq!(model.predict(&graphs).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn shapes_claim_no_columns_without_bytes() {
+        let bytes = std::fs::read("tests/checkpoints/transformer.pt").unwrap();
+        let state = torch::read_state_dict(&bytes).unwrap();
+        let schema_with = |name: &str, others: &[(&str, &[usize])]| {
+            schema_of_checkpoint(&state.replace(name, others), Level::Graph, TargetKind::Float)
+        };
+        let head = "MLP_layer.FC_layers.0.weight";
+        // A tensor without values may have any number of rows.
+        let empty = schema_with(head, &[(head, &[1 << 60, 0])]);
+        assert_eq!(empty, Err(NotATransformer::NoMatrix(head.into())));
+        let last = "MLP_layer.FC_layers.2.weight";
+        let wide = schema_with(last, &[(last, &[MOST + 1, 1])]).unwrap_err();
+        assert_eq!(wide, NotATransformer::TooWide { name: last.into(), shape: [MOST + 1, 1] });
+        let node = "embedding_h.weight";
+        let wide = schema_with(node, &[(node, &[1, MOST + 1]), ("embedding_h.bias", &[1])]).unwrap_err();
+        assert_eq!(wide, NotATransformer::TooWide { name: node.into(), shape: [1, MOST + 1] });
     }
 }

@@ -10,6 +10,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod checksums;
 pub mod config;
 pub mod defaults;
 mod encodings;
@@ -17,19 +18,21 @@ mod import;
 mod initial_weights;
 mod model;
 mod names;
+mod one_line;
 mod presets;
 mod published;
 pub mod torch;
 mod transfer;
 mod weights;
 
+pub use checksums::{Damage, weights_sha256};
 pub use config::{Config, ConfigError, ConfigProblem};
 pub use encodings::{EncodingError, add_encodings, compute_encodings, has_encoding};
 pub use import::{NotATransformer, schema_of_checkpoint};
 pub use initial_weights::initial_weights;
 pub use model::{
     Ensemble, EnsembleError, GraphAttention, Model, ModelError, ModelFileError, OutputMean, PairGroup, Predictions,
-    Scaling, is_directed, largest, mean_and_spread, scores_both_orders, sigmoid,
+    Scaling, ScalingProblem, is_directed, largest, mean_and_spread, scores_both_orders, sigmoid,
 };
 pub use names::{norm_name, parameter_name};
 pub use presets::Preset;

@@ -5,13 +5,14 @@
 //! header's keys, and the same model must give the same bytes.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use gt_nn::{Network, NormSite, OptimizerState, Parameter, Parameters, Real, Weights};
+use gt_nn::{Network, NormSite, OptimizerState, Parameters, Real, Weights};
 use safetensors::tensor::View;
 use safetensors::{Dtype, SafeTensors};
 
 use crate::names::{norm_name, parameter_name};
+use crate::one_line::one_line;
 
 /// The header key of everything that is not a tensor.
 pub(crate) const HEADER_KEY: &str = "graph_transformer";
@@ -20,9 +21,10 @@ pub(crate) const HEADER_KEY: &str = "graph_transformer";
 #[derive(Debug, thiserror::Error)]
 pub enum WeightsError {
     /// The bytes are no safetensors file, or a damaged one.
-    #[error("not a readable safetensors file: {0}")]
+    #[error("not a readable safetensors file: {}", one_line(.0))]
     Format(#[from] safetensors::SafeTensorError),
-    /// Tensors are missing, unknown, of another shape or type, or not finite: all of them.
+    /// Tensors are missing, unknown, or of another shape or type: all of them. If all fit: tensors
+    /// with a value that is not finite.
     #[error("{}", join(.0))]
     Misfits(Vec<Misfit>),
 }
@@ -69,21 +71,24 @@ pub enum Misfit {
 /// The first few misfits as a text, and the number of the others.
 fn join(misfits: &[Misfit]) -> String {
     const SHOWN: usize = 8;
-    let shown: Vec<String> = misfits.iter().take(SHOWN).map(Misfit::to_string).collect();
+    let shown: Vec<String> = misfits.iter().take(SHOWN).map(one_line).collect();
     let more = misfits.len().saturating_sub(SHOWN);
     let rest = if more > 0 { format!("; and {more} more") } else { String::new() };
     shown.join("; ") + &rest
 }
 
 /// Tensors by name, wherever they come from.
-pub(crate) type NamedTensors = BTreeMap<String, NamedTensor>;
+pub(crate) type NamedTensors<'a> = BTreeMap<String, NamedTensor<'a>>;
 
-/// A tensor with its values.
-pub(crate) struct NamedTensor {
+/// A tensor of a file, whose values are decoded once its shape is known to fit.
+pub(crate) struct NamedTensor<'a> {
     pub(crate) shape: Vec<usize>,
     /// The values, or the name of a type that is no float.
-    pub(crate) values: Result<Vec<f64>, String>,
+    pub(crate) values: Result<LazyValues<'a>, String>,
 }
+
+/// Decodes the values of a tensor.
+pub(crate) type LazyValues<'a> = Box<dyn FnOnce() -> Vec<f64> + 'a>;
 
 /// A tensor in single precision whose bytes are computed when it is written, so memory never holds
 /// a second copy of all tensors.
@@ -145,9 +150,14 @@ fn serialize<'a>(tensors: impl Iterator<Item = (String, Tensor<'a>)>, header: &s
 pub(crate) fn load_weights<T: Real>(network: &Network, bytes: &[u8]) -> Result<Weights<T>, WeightsError> {
     let file = SafeTensors::deserialize(bytes)?;
     let tensors = file.iter().map(|(name, view)| {
-        let values = match view.dtype() {
-            Dtype::F32 => Ok(view.data().as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b).into()).collect()),
-            Dtype::F64 => Ok(view.data().as_chunks::<8>().0.iter().map(|b| f64::from_le_bytes(*b)).collect()),
+        let data = view.data();
+        let values: Result<LazyValues<'_>, String> = match view.dtype() {
+            Dtype::F32 => {
+                Ok(Box::new(move || data.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b).into()).collect()))
+            }
+            Dtype::F64 => {
+                Ok(Box::new(move || data.as_chunks::<8>().0.iter().map(|b| f64::from_le_bytes(*b)).collect()))
+            }
             found => Err(format!("{found:?}")),
         };
         (name.to_owned(), NamedTensor { shape: view.shape().to_vec(), values })
@@ -161,41 +171,66 @@ pub(crate) fn read_header(bytes: &[u8]) -> Result<Option<String>, WeightsError> 
     Ok(header.metadata().as_ref().and_then(|m| m.get(HEADER_KEY)).cloned())
 }
 
-/// Weights of a network out of named tensors, all of which the network must know.
-pub(crate) fn weights_from<T: Real>(network: &Network, mut tensors: NamedTensors) -> Result<Weights<T>, WeightsError> {
+/// Weights of a network out of named tensors, all of which the network must know. Names, types and
+/// shapes are compared before the weights are built, so a network can claim no memory that the
+/// tensors do not fill.
+pub(crate) fn weights_from<T: Real>(
+    network: &Network,
+    mut tensors: NamedTensors<'_>,
+) -> Result<Weights<T>, WeightsError> {
+    let parameters = Parameters::new(network);
+    let sites = network.norm_sites();
+    ensure_fit(network, &parameters, &sites, &tensors)?;
     let mut misfits = Vec::new();
-    let mut take = |name: String, expected: Vec<usize>| -> Vec<T> {
-        let zeros = || vec![T::ZERO; expected.iter().product()];
-        let problem = match tensors.remove(&name) {
-            None => Misfit::Missing(name),
-            Some(NamedTensor { shape, .. }) if shape != expected => {
-                Misfit::Shape { name, found: shape, expected: expected.clone() }
-            }
-            Some(NamedTensor { values: Err(found), .. }) => Misfit::Kind { name, found },
-            Some(NamedTensor { values: Ok(values), .. }) => match values.iter().position(|v| !v.is_finite()) {
-                Some(index) => Misfit::NotFinite { name, index, value: values[index] },
-                None => return values.into_iter().map(T::from_f64).collect(),
-            },
-        };
-        misfits.push(problem);
-        zeros()
+    let mut take = |name: String| -> Vec<T> {
+        let tensor = tensors.remove(&name).and_then(|tensor| tensor.values.ok());
+        let values = tensor.expect("names and types fit")();
+        if let Some(index) = values.iter().position(|value| !value.is_finite()) {
+            misfits.push(Misfit::NotFinite { name, index, value: values[index] });
+        }
+        values.into_iter().map(T::from_f64).collect()
     };
     let mut weights = Weights::zeros(network);
-    let list = weights.parameters().list().to_vec();
-    let name = |parameter: &Parameter| parameter_name(network, parameter.role());
-    for (index, parameter) in list.iter().enumerate() {
-        weights.set_parameter(index, &take(name(parameter), parameter.shape()));
+    for (index, parameter) in parameters.list().iter().enumerate() {
+        weights.set_parameter(index, &take(parameter_name(network, parameter.role())));
     }
-    let width = network.channels.width();
-    for site in network.norm_sites() {
-        let [mean, variance] = RUNNING.map(|part| take(running_name(network, site, part), vec![width]));
+    for site in sites {
+        let [mean, variance] = RUNNING.map(|part| take(running_name(network, site, part)));
         weights.set_running(site, [&mean, &variance]);
+    }
+    if misfits.is_empty() { Ok(weights) } else { Err(WeightsError::Misfits(misfits)) }
+}
+
+/// Checks that tensors have the names, types and shapes of a network.
+fn ensure_fit(
+    network: &Network,
+    parameters: &Parameters,
+    sites: &[NormSite],
+    tensors: &NamedTensors<'_>,
+) -> Result<(), WeightsError> {
+    let width = network.channels.width();
+    let of_parameters = parameters.list().iter().map(|p| (parameter_name(network, p.role()), p.shape()));
+    let of_sites = sites.iter().flat_map(|site| RUNNING.map(|part| (running_name(network, *site, part), vec![width])));
+    let mut known = HashSet::new();
+    let mut misfits = Vec::new();
+    for (name, expected) in of_parameters.chain(of_sites) {
+        match tensors.get(&name) {
+            None => misfits.push(Misfit::Missing(name.clone())),
+            Some(NamedTensor { shape, .. }) if *shape != expected => {
+                misfits.push(Misfit::Shape { name: name.clone(), found: shape.clone(), expected });
+            }
+            Some(NamedTensor { values: Err(found), .. }) => {
+                misfits.push(Misfit::Kind { name: name.clone(), found: found.clone() });
+            }
+            Some(_) => {}
+        }
+        known.insert(name);
     }
     // A counter that the published code's library keeps with its statistics; it has no effect at
     // this momentum.
-    let left = tensors.into_keys().filter(|name| !name.ends_with(".num_batches_tracked"));
-    misfits.extend(left.map(Misfit::Unknown));
-    if misfits.is_empty() { Ok(weights) } else { Err(WeightsError::Misfits(misfits)) }
+    let unknown = |name: &&String| !known.contains(*name) && !name.ends_with(".num_batches_tracked");
+    misfits.extend(tensors.keys().filter(unknown).cloned().map(Misfit::Unknown));
+    if misfits.is_empty() { Ok(()) } else { Err(WeightsError::Misfits(misfits)) }
 }
 
 /// The two running statistics of a normalisation, as published.

@@ -6,7 +6,11 @@ use std::path::Path;
 
 use graph_transformer_models::{Config, Misfit, Model, ModelFileError, WeightsError, schema_of_checkpoint, torch};
 use gt_graph::{Level, TargetKind};
+use gt_testing::PeakMemory;
 use support::Fixture;
+
+#[global_allocator]
+static MEMORY: PeakMemory = PeakMemory::new();
 
 const CONFIG: &str = "[model]\nlayers = 2\nwidth = 16\nheads = 4\nencoding = \"laplacian\"\nencoding_size = 4";
 
@@ -55,4 +59,31 @@ fn misfits_are_named() {
     assert!(misfits("model.width=32").contains(&shape));
     let error = schema_of_checkpoint(&checkpoint("zip.pt"), Level::Graph, TargetKind::Float).unwrap_err().to_string();
     assert!(error.starts_with("tensor `MLP_layer.FC_layers.0.weight` is missing"), "{error}");
+}
+
+#[test]
+fn a_network_that_the_checkpoint_does_not_fill_claims_no_memory() {
+    let _alone = MEMORY.alone();
+    let state = checkpoint("transformer.pt");
+    let schema = schema_of_checkpoint(&state, Level::Graph, TargetKind::Float).unwrap();
+    // 10^13 parameters, the largest network that a configuration can describe.
+    let sets = ["model.width=65536", "model.layers=1000", "model.heads=1", "model.jump=concat"];
+    let config = Config::from_toml_with(CONFIG, &sets.map(str::to_owned)).unwrap();
+    let (result, peak) = MEMORY.measure(|| Model::import(config, schema, &state));
+    match result {
+        Err(ModelFileError::Weights(WeightsError::Misfits(misfits))) => assert!(misfits.len() > 1_000),
+        other => panic!("{other:?}"),
+    }
+    assert!(peak < 64 << 20, "{peak} bytes");
+    let error = Config::from_toml_with(CONFIG, &["model.width=1000000".into()]).unwrap_err().to_string();
+    assert!(error.contains("`model.width`: 1000000; it must be 1 to 65536"), "{error}");
+}
+
+#[test]
+fn more_parameters_than_can_be_addressed_are_an_error() {
+    let state = checkpoint("transformer.pt");
+    let mut schema = schema_of_checkpoint(&state, Level::Graph, TargetKind::Float).unwrap();
+    schema.node.categorical[0].size = usize::MAX;
+    let error = Model::import(Config::from_toml(CONFIG).unwrap(), schema, &state).unwrap_err().to_string();
+    assert!(error.contains("more parameters than can be addressed"), "{error}");
 }

@@ -9,10 +9,14 @@
 /// Numbers in a register; widths are padded to multiples of it.
 const LANES: usize = 16;
 
-/// Rounds up to whole registers.
+/// Rounds up to whole registers. A width that cannot be rounded up is larger than any memory, and
+/// becomes the largest number.
 pub(crate) fn padded(width: usize) -> usize {
-    width.next_multiple_of(LANES)
+    width.checked_next_multiple_of(LANES).unwrap_or(usize::MAX)
 }
+
+/// The largest width, far beyond any memory, so that small multiples of it do not overflow.
+const MOST: usize = 1 << 31;
 
 /// The place of every channel of a stream of activations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +31,10 @@ impl Channels {
     /// Channels of `heads` heads, together `width`.
     ///
     /// # Panics
-    /// If `heads` does not divide `width`, or one of them is 0; configurations are checked before.
+    /// If `heads` does not divide `width`, one of them is 0, or `width` is above 2^31; configurations
+    /// are checked before.
     pub fn new(width: usize, heads: usize) -> Self {
+        assert!(width <= MOST, "a width of {width} is larger than any memory");
         assert!(heads > 0 && width > 0 && width.is_multiple_of(heads), "{heads} heads must divide the width {width}");
         // On a GPU a lane holds every 32nd channel, which must be of one head, or of every 32nd
         // head.

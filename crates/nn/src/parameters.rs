@@ -106,7 +106,7 @@ impl Axis {
     fn padded(self) -> usize {
         match self {
             Axis::Stream(channels) => channels.padded_width(),
-            Axis::Streams(channels, count) => count * channels.padded_width(),
+            Axis::Streams(channels, count) => count.saturating_mul(channels.padded_width()),
             Axis::Plain(width) => padded(width),
         }
     }
@@ -309,9 +309,28 @@ impl Parameters {
     /// Lays out the parameters of a network.
     ///
     /// # Panics
-    /// If gated layers have no edge stream, or convolutions or additive attention have one;
-    /// configurations are checked before.
+    /// If [`Parameters::checked`] returns none, if gated layers have no edge stream, or if
+    /// convolutions or additive attention have one; configurations are checked before.
     pub fn new(network: &Network) -> Self {
+        Self::checked(network).expect("the parameters of a network can be addressed")
+    }
+
+    /// Lays out the parameters of a network; none if there are more than can be addressed.
+    ///
+    /// ```
+    /// use graph_transformer_nn::{Channels, Input, Network, Parameters};
+    ///
+    /// let with_types = |types| {
+    ///     let node = Input { categorical: vec![types], ..Default::default() };
+    ///     Network { node, ..Network::new(Channels::new(64, 8), 10) }
+    /// };
+    /// assert!(Parameters::checked(&with_types(28)).is_some());
+    /// assert!(Parameters::checked(&with_types(usize::MAX)).is_none());
+    /// ```
+    ///
+    /// # Panics
+    /// If gated layers have no edge stream, or convolutions or additive attention have one.
+    pub fn checked(network: &Network) -> Option<Self> {
         let free = network.kind == LayerKind::Attention;
         assert!(free || network.edge_stream == (network.kind == LayerKind::Gated), "edge stream of {:?}", network.kind);
         let stream = Axis::Stream(network.channels);
@@ -343,7 +362,8 @@ impl Parameters {
             layout.head.push(affine);
             input = output;
         }
-        layout
+        // Sizes saturate, so an overflow anywhere ends here.
+        (layout.size <= isize::MAX as usize / size_of::<f64>()).then_some(layout)
     }
 
     /// The parameters, in a fixed order.
@@ -374,7 +394,7 @@ impl Parameters {
 
     fn region(&mut self, rows: usize, columns: usize) -> Region {
         let region = Region { offset: self.size, rows, columns };
-        self.size = padded(self.size + rows * columns);
+        self.size = padded(rows.saturating_mul(columns).saturating_add(self.size));
         region
     }
 

@@ -54,7 +54,7 @@ pub struct Record {
     pub device_seconds: f64,
     /// The sittings of the run, in order.
     pub sittings: Vec<Sitting>,
-    /// Hash of the weight file.
+    /// SHA-256 of the last weights. Older records have that of the model file.
     pub weights_sha256: String,
     /// Version of the program that finished the run.
     pub version: String,
@@ -173,7 +173,7 @@ impl Record {
             seconds: outcome.seconds,
             device_seconds: context.sittings.last().map_or(outcome.seconds, |sitting| sitting.device_seconds),
             sittings: context.sittings,
-            weights_sha256: outcome.weights.clone(),
+            weights_sha256: outcome.weights_sha256.clone(),
             version: context.version,
             config: context.config,
             curve: history.iter().map(point).collect(),

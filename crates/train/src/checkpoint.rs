@@ -14,9 +14,9 @@ use std::thread::JoinHandle;
 
 use gt_data::write_bytes;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::error::{CheckpointProblem, Result, RunProblem, TrainError};
+use crate::fingerprint::of_bytes;
 
 /// Files of a checkpoint by name.
 pub(crate) type Files = BTreeMap<&'static str, Vec<u8>>;
@@ -28,11 +28,6 @@ struct Manifest {
 }
 
 const MANIFEST: &str = "manifest.json";
-
-/// SHA-256 in hexadecimal.
-pub(crate) fn hash(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-}
 
 /// Checkpoint numbers in a folder, ascending, whether complete or not.
 fn numbers(folder: &Path) -> Result<Vec<u64>> {
@@ -82,7 +77,7 @@ fn write_files(here: &Path, files: &Files) -> Result<()> {
     let mut manifest = Manifest { files: BTreeMap::new() };
     for (name, bytes) in files {
         write_bytes(&here.join(name), bytes)?;
-        manifest.files.insert((*name).to_owned(), hash(bytes));
+        manifest.files.insert((*name).to_owned(), of_bytes(bytes));
     }
     let text = serde_json::to_vec_pretty(&manifest).expect("a manifest is plain data");
     write_bytes(&here.join(MANIFEST), &text)?;
@@ -136,9 +131,13 @@ fn read(here: &Path) -> Result<BTreeMap<String, Vec<u8>>, CheckpointProblem> {
     let manifest: Manifest = serde_json::from_slice(&text).map_err(|e| CheckpointProblem::unreadable(&path, e))?;
     let mut files = BTreeMap::new();
     for (name, expected) in manifest.files {
+        // A damaged name must not lead out of the folder.
+        if Path::new(&name).file_name().is_none_or(|file| file != name.as_str()) {
+            return Err(CheckpointProblem::Damaged(path));
+        }
         let path = here.join(&name);
         let bytes = fs::read(&path).map_err(|e| CheckpointProblem::unreadable(&path, e))?;
-        if hash(&bytes) != expected {
+        if of_bytes(&bytes) != expected {
             return Err(CheckpointProblem::Damaged(path));
         }
         files.insert(name, bytes);
@@ -227,6 +226,36 @@ mod tests {
                 assert!(matches!(&problems[1], CheckpointProblem::NeverCompleted(at) if at.ends_with("00000003")));
             }
             other => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn no_byte_of_a_checkpoint_changes_unnoticed() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), 1, &files("values")).unwrap();
+        for name in ["a", "b", MANIFEST] {
+            let path = place(folder.path(), 1).join(name);
+            let bytes = fs::read(&path).unwrap();
+            for at in 0..bytes.len() {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 0x20;
+                fs::write(&path, &damaged).unwrap();
+                assert!(read(&place(folder.path(), 1)).is_err(), "{name}, byte {at}");
+            }
+            fs::write(&path, &bytes).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_manifest_names_no_file_elsewhere() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), 1, &files("values")).unwrap();
+        let path = place(folder.path(), 1).join(MANIFEST);
+        let text = fs::read_to_string(&path).unwrap();
+        for elsewhere in ["/dev/zero", "../a", ".."] {
+            fs::write(&path, text.replace("\"a\"", &format!("{elsewhere:?}"))).unwrap();
+            let problem = read(&place(folder.path(), 1)).unwrap_err();
+            assert!(matches!(&problem, CheckpointProblem::Damaged(at) if *at == path), "{problem}");
         }
     }
 

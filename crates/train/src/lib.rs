@@ -45,6 +45,7 @@ mod error;
 mod evaluate;
 mod expected;
 mod facts;
+mod fingerprint;
 mod init;
 mod links;
 mod memory;

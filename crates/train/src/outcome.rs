@@ -87,8 +87,8 @@ pub struct Outcome {
     pub last: Vec<(Split, Scores)>,
     /// The best model on the validation split.
     pub best: Option<Best>,
-    /// SHA-256 of the last weights.
-    pub weights: String,
+    /// SHA-256 of the last weights, as [`gt_models::weights_sha256`] computes it.
+    pub weights_sha256: String,
     /// The GPU that computed, or the CPU's instruction set.
     pub device: String,
     /// Predictions for the reported split, by the last model, or by that of the last whole epoch of

@@ -14,10 +14,10 @@ use gt_models::config::{DataConfig, MetricForm, OutputKind, TaskName};
 use gt_models::{Config, Model, Renumbering, Scaling, mean_and_spread};
 use gt_nn::backend::{DataSource, Labels, PassPlan, PreparedBatch, labels_by_batches};
 use gt_nn::{Frozen, Loss, Network, Weights};
-use sha2::{Digest, Sha256};
 
 use crate::encodings::{EncodingCache, ensure_encodings};
 use crate::error::{DataProblem, Result};
+use crate::fingerprint;
 use crate::init::{Init, frozen};
 use crate::links::Links;
 use crate::metrics::Metric;
@@ -75,6 +75,9 @@ pub struct Prepared {
     /// Hash of the contents of the data file, by which a resumed run recognises its data; empty
     /// where nothing is trained.
     pub(crate) fingerprint: String,
+    /// Hash of the encodings, read or computed, by which a resumed run notices others; empty where
+    /// nothing is trained.
+    pub(crate) encodings_sha256: String,
     /// The model whose weights training starts with.
     pub(crate) init: Option<Init>,
     /// What training leaves as it is.
@@ -100,7 +103,7 @@ impl Prepared {
     /// # Errors
     /// If data and configuration do not fit, or the training or validation split has no labels.
     pub fn for_training(dataset: Dataset, config: &Config, cache: Option<&EncodingCache>) -> Result<Self> {
-        let fingerprint = fingerprint(&dataset);
+        let fingerprint = fingerprint::of_data(&dataset);
         let init = Init::open(config)?;
         let (schema, renumbered) = match &init {
             Some(init) => init.adopt(dataset.schema())?,
@@ -111,6 +114,7 @@ impl Prepared {
             None => Inputs::Inferred,
         };
         let mut prepared = Self { fingerprint, init, ..Self::build(dataset, config, schema, inputs, cache)? };
+        prepared.encodings_sha256 = fingerprint::of_encodings(&prepared.graphs);
         prepared.frozen = frozen(&prepared.network, config)?;
         for split in [Split::Train, Split::Val] {
             prepared.ensure_labels(split)?;
@@ -190,7 +194,7 @@ impl Prepared {
         let mut decided = config.clone();
         decided.links.directed = links.as_ref().map(Links::directed).or(config.links.directed);
         let network = decided.network(&schema)?;
-        let (metric, scaling, fingerprint) = (Metric::of(output_kind), Scaling::default(), String::new());
+        let (metric, scaling) = (Metric::of(output_kind), Scaling::default());
         Ok(Self {
             schema,
             network,
@@ -204,7 +208,8 @@ impl Prepared {
             scaling,
             links,
             splits,
-            fingerprint,
+            fingerprint: String::new(),
+            encodings_sha256: String::new(),
             init: None,
             frozen: Frozen::default(),
             hidden,
@@ -462,24 +467,6 @@ impl DataSource for Prepared {
         self.hidden.hide(plan, number, &mut batch.graphs);
         Ok(())
     }
-}
-
-/// SHA-256 of graphs, features, targets, split and encodings, as they were read. Computed values
-/// are left out, because another machine may round them differently.
-fn fingerprint(dataset: &Dataset) -> String {
-    let mut hash = Sha256::new();
-    hash.update(gt_data::content_hash(dataset.graphs()));
-    if let Some(split) = dataset.split() {
-        hash.update(format!("{} {:?}", split.level, split.names));
-        split.codes.iter().for_each(|code| hash.update(code.to_le_bytes()));
-    }
-    let encodings = dataset.graphs().encodings();
-    for coordinates in [&encodings.laplacian, &encodings.random_walk].into_iter().flatten() {
-        hash.update((coordinates.width as u64).to_le_bytes());
-        coordinates.values.iter().for_each(|value| hash.update(value.to_le_bytes()));
-    }
-    encodings.weisfeiler_lehman.iter().flatten().for_each(|role| hash.update(role.to_le_bytes()));
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A split of a level, drawn from the configuration's seed.

@@ -14,7 +14,7 @@ use std::time::{Instant, SystemTime};
 
 use gt_graph::Split;
 use gt_models::config::{Encoding, MetricForm};
-use gt_models::{Config, Model, load_optimizer, save_optimizer};
+use gt_models::{Config, Model, load_optimizer, save_optimizer, weights_sha256};
 use gt_nn::backend::{Backend, BadStep, NotFinite, PassEvent, PassOutputs, PassPlan};
 use gt_nn::cuda::CudaError;
 use gt_nn::{Norm, Weights};
@@ -54,6 +54,8 @@ struct State {
     skipped: usize,
     /// The data of the run.
     data: String,
+    /// The encodings of the last sitting.
+    encodings: String,
     /// Instruction set or GPU of the last sitting.
     device: String,
 }
@@ -103,6 +105,7 @@ impl<'a> Trainer<'a> {
             stop: None,
             skipped: 0,
             data: data.fingerprint.clone(),
+            encodings: data.encodings_sha256.clone(),
             device: backend.name().to_owned(),
         };
         let mut trainer = Self {
@@ -163,7 +166,14 @@ impl<'a> Trainer<'a> {
         let same_data = state.data == self.state.data;
         let changes = resume::compare(self.run.path(), &model, &self.model, same_data)?;
         changes.iter().for_each(|change| observer.note(&change.to_string()));
-        self.state = state;
+        let encodings = std::mem::replace(&mut self.state, state).encodings;
+        if self.state.encodings != encodings {
+            observer.note(
+                "the encodings differ from those of the run so far, as another machine or version of gt computes \
+                 them; the results will not be bit-identical",
+            );
+            self.state.encodings = encodings;
+        }
         if self.state.stop == Some(Stop::Hours) && !self.time_is_up() {
             self.state.stop = None;
         }
@@ -468,6 +478,7 @@ impl<'a> Trainer<'a> {
     /// Writes the model files and scores the last model on all splits.
     fn outcome(&mut self, stop: Stop) -> Result<Outcome> {
         let weights = self.backend.weights()?;
+        let digest = weights_sha256(&weights);
         let model = self.pack(weights);
         self.run.write("model.safetensors", &model)?;
         if self.state.best.is_some() {
@@ -500,7 +511,7 @@ impl<'a> Trainer<'a> {
             seconds: self.state.seconds,
             last,
             best,
-            weights: checkpoint::hash(&model),
+            weights_sha256: digest,
             device: self.backend.name().to_owned(),
             predictions: self.predictions.take(),
         })

@@ -150,7 +150,7 @@ fn runs_that_share_data_on_a_gpu_end_as_runs_alone() {
         let mut observer = Interrupter { flag: &flag, after: usize::MAX, notes: vec![], epochs: vec![] };
         let backend = resident.backend(&data, &config, Purpose::Training).unwrap();
         let trainer = Trainer::new(&data, &config, &run, backend, &mut observer).unwrap();
-        trainer.run(&flag, &mut observer).unwrap().weights
+        trainer.run(&flag, &mut observer).unwrap().weights_sha256
     };
     let seeds = [41, 95, 22, 35];
     let alone = seeds.map(|seed| weights(&data.place(&device).unwrap(), seed));

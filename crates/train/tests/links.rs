@@ -232,7 +232,7 @@ fn a_run_stopped_after_any_step_ends_with_the_same_bytes() {
                 sittings += 1;
                 assert!(sittings < 20);
             }
-            assert_eq!(last.weights, outcome.weights, "{settings:?}, first stop after {first}");
+            assert_eq!(last.weights_sha256, outcome.weights_sha256, "{settings:?}, first stop after {first}");
             let history = |path: &Path| {
                 let records = RunDirectory::open(path).unwrap().history().unwrap();
                 records.into_iter().map(|r| (r.epoch, r.train, r.val, r.test)).collect::<Vec<_>>()
@@ -261,7 +261,7 @@ fn the_number_of_threads_changes_nothing_and_the_seed_does() {
     let weights = |threads: usize, seed: &str| {
         let folder = tempfile::tempdir().unwrap();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| sit(&dataset, &config(&[seed]), folder.path(), 0)).0.weights
+        pool.install(|| sit(&dataset, &config(&[seed]), folder.path(), 0)).0.weights_sha256
     };
     let one = weights(1, "train.seed=41");
     assert_eq!(weights(3, "train.seed=41"), one);

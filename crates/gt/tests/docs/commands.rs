@@ -9,13 +9,14 @@ use crate::page::{Block, Page};
 use crate::samples;
 
 /// Blocks that need a download, a compiler, a GPU or hours, by page.
-const NOT_RUN: [(&str, usize); 8] = [
+const NOT_RUN: [(&str, usize); 9] = [
     ("CONTRIBUTING.md", 4),
     ("README.md", 2),
     ("docs/explanation/benchmarks.md", 1),
     ("docs/explanation/cuda.md", 2),
     ("docs/explanation/reproduction.md", 1),
     ("docs/reference/commands.md", 4),
+    ("docs/reference/model-file.md", 1),
     ("docs/reference/training.md", 1),
     ("docs/reference/using-a-model.md", 1),
 ];

@@ -4,7 +4,7 @@ use gt_nn::AttentionScope;
 use std::borrow::Cow;
 
 use gt_graph::{FeatureSchema, Level, Schema, TargetKind, TargetSchema};
-use gt_nn::{Channels, HeadInput, Input, Loss, Network};
+use gt_nn::{Channels, HeadInput, Input, Loss, Network, Parameters};
 
 use super::{
     Config, ConfigError, DataConfig, EdgeHead, Encoding, LinksConfig, LossName, ModelConfig, ProblemKind, TaskName,
@@ -108,7 +108,10 @@ impl Config {
                 EdgeHead::Auto | EdgeHead::Ends => HeadInput::Pairs,
             };
         }
-        Ok(network)
+        match Parameters::checked(&network) {
+            Some(_) => Ok(network),
+            None => Err(ProblemKind::TooManyParameters.of("model.width").into()),
+        }
     }
 
     /// The loss for data with these columns.

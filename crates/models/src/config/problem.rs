@@ -109,6 +109,11 @@ pub enum ProblemKind {
     /// Links are directed, and a product of nodes has no direction.
     #[error("a product does not distinguish directions, but links are directed; use `ends`")]
     DirectedProduct,
+    /// The network has more parameters than can be addressed.
+    #[error(
+        "the network has more parameters than can be addressed; take a smaller width, or columns with fewer values"
+    )]
+    TooManyParameters,
     /// The data has no targets.
     #[error(
         "the data has no targets to learn; targets are `y` (in tables also `label`) or the columns of --target, and --task links needs none"

@@ -21,11 +21,11 @@ pub use error::ModelError;
 pub use file::ModelFileError;
 pub use links::{PairGroup, is_directed, scores_both_orders};
 pub use predict::{Predictions, largest, sigmoid};
-pub use scaling::{Scaling, mean_and_spread};
+pub use scaling::{Scaling, ScalingProblem, mean_and_spread};
 
 use crate::encodings::{add_encodings, has_encoding};
 use crate::torch::{StateDict, Values};
-use crate::weights::{NamedTensor, weights_from};
+use crate::weights::{LazyValues, NamedTensor, weights_from};
 use crate::{Config, ConfigError, initial_weights};
 
 /// A model: configuration, the columns of its data, the scale of its targets, and weights.
@@ -124,9 +124,9 @@ impl Model {
     pub fn import(config: Config, schema: Schema, state: &StateDict) -> Result<Self, ModelFileError> {
         let network = config.network(&schema)?;
         let tensors = state.tensors().iter().map(|tensor| {
-            let values = match tensor.values() {
+            let values: Result<LazyValues<'_>, String> = match tensor.values() {
                 Values::I64(_) => Err("integers".to_owned()),
-                floats => Ok(floats.to_f64()),
+                floats => Ok(Box::new(move || floats.to_f64())),
             };
             (tensor.name().to_owned(), NamedTensor { shape: tensor.shape().to_vec(), values })
         });

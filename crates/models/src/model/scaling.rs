@@ -1,6 +1,6 @@
 //! Scales of numbers: a model learns from standardised inputs and targets.
 
-use gt_graph::{GraphStore, Level};
+use gt_graph::{GraphStore, Level, Schema, TargetKind, TargetSchema};
 use serde::{Deserialize, Serialize};
 
 /// Mean and deviation of each column of continuous inputs and of targets. Columns that stay as they
@@ -29,7 +29,54 @@ pub struct Scaling {
     pub target: Vec<(f64, f64)>,
 }
 
+/// Why scales do not fit the columns of a model.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ScalingProblem {
+    /// There are scales for another number of columns.
+    #[error("`{key}` has scales of {found} columns, and there are {expected}")]
+    Columns {
+        /// `node`, `edge` or `target`.
+        key: &'static str,
+        /// Scales found.
+        found: usize,
+        /// Columns that are scaled together, or not at all.
+        expected: usize,
+    },
+    /// A mean is not finite, or a deviation is not finite and above 0.
+    #[error("`{key}`, column {column}: mean {mean} and deviation {deviation}; a deviation is above 0")]
+    Value {
+        /// `node`, `edge` or `target`.
+        key: &'static str,
+        /// Position of the column.
+        column: usize,
+        /// The mean.
+        mean: f64,
+        /// The deviation.
+        deviation: f64,
+    },
+}
+
 impl Scaling {
+    /// Checks that the scales fit the columns of a model that predicts a target.
+    pub(super) fn check(&self, schema: &Schema, target: &TargetSchema) -> Result<(), ScalingProblem> {
+        let targets = if target.kind == TargetKind::Float { target.columns.len() } else { 0 };
+        for (key, scales, expected) in [
+            ("node", &self.node, schema.node.continuous.len()),
+            ("edge", &self.edge, schema.edge.continuous.len()),
+            ("target", &self.target, targets),
+        ] {
+            if !scales.is_empty() && scales.len() != expected {
+                return Err(ScalingProblem::Columns { key, found: scales.len(), expected });
+            }
+            for (column, &(mean, deviation)) in scales.iter().enumerate() {
+                if !(mean.is_finite() && deviation.is_finite() && deviation > 0.0) {
+                    return Err(ScalingProblem::Value { key, column, mean, deviation });
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Whether nothing is scaled.
     pub fn is_empty(&self) -> bool {
         !self.scales_inputs() && self.target.is_empty()

@@ -29,6 +29,9 @@ struct Forward<'a, T> {
 }
 
 /// Mean and 1/√(σ² + ε) of a row.
+///
+/// # Safety
+/// As many numbers as the mask has can be read at `row`, and their number is a multiple of sixteen.
 #[inline(always)]
 unsafe fn statistics<S: Simd>(mask: &[S::T], count: S::T, row: *const S::T) -> (S::V, S::V) {
     // SAFETY: the caller's promise: the row is as wide as the mask, a multiple of sixteen.

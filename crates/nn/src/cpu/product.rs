@@ -86,6 +86,9 @@ fn panel_width<S: Simd>(left: usize) -> usize {
 
 impl<T: Real> Product<'_, T> {
     /// Columns `first..first + 16·NV` of C, MR rows at a time.
+    ///
+    /// # Safety
+    /// The columns exist in B and C, and the shapes of A, B and C match.
     #[inline(always)]
     unsafe fn panel<S: Simd<T = T>, const MR: usize, const NV: usize>(&mut self, first: usize, ahead: &mut Ahead<T>) {
         let rows = self.c.rows;
@@ -111,6 +114,11 @@ impl<T: Real> Product<'_, T> {
         }
     }
 
+    /// MR rows and 16·NV columns of C.
+    ///
+    /// # Safety
+    /// Rows `row..row + MR` and columns `column..column + 16·NV` exist in C, and the shapes of A, B
+    /// and C match.
     #[inline(always)]
     unsafe fn tile<S: Simd<T = T>, const MR: usize, const NV: usize>(&mut self, row: usize, column: usize) {
         // SAFETY: `row..row + MR` and `column..column + 16·NV` lie inside of C, and the shapes of
@@ -251,6 +259,11 @@ impl<T: Real> Kernel<T> for ProductTn<'_, T> {
 }
 
 impl<T: Real> ProductTn<'_, T> {
+    /// Adds the products of some rows of A and B to columns `first..first + 16·NV` of C.
+    ///
+    /// # Safety
+    /// Rows `chunk..chunk + rows` exist in A and B, the columns exist in B and C, and the shapes
+    /// match.
     #[inline(always)]
     unsafe fn panel<S: Simd<T = T>, const MR: usize, const NV: usize>(
         &mut self,
@@ -272,6 +285,10 @@ impl<T: Real> ProductTn<'_, T> {
         }
     }
 
+    /// Adds the products of some rows of A and B to MR rows and 16·NV columns of C.
+    ///
+    /// # Safety
+    /// Rows `chunk..chunk + rows` exist in A and B, the tile exists in C, and the shapes match.
     #[inline(always)]
     unsafe fn tile<S: Simd<T = T>, const MR: usize, const NV: usize>(
         &mut self,

@@ -480,6 +480,8 @@ mod x86 {
         }
         #[inline(always)]
         fn where_positive(gate: Self::V, value: Self::V) -> Self::V {
+            /// # Safety
+            /// AVX2 exists.
             #[inline(always)]
             unsafe fn half(gate: __m256, value: __m256) -> __m256 {
                 unsafe { _mm256_and_ps(_mm256_cmp_ps::<_CMP_GT_OQ>(gate, _mm256_setzero_ps()), value) }
@@ -488,6 +490,8 @@ mod x86 {
         }
         #[inline(always)]
         fn exp(x: Self::V) -> Self::V {
+            /// # Safety
+            /// AVX2 and FMA exist.
             #[inline(always)]
             unsafe fn half(x: __m256) -> __m256 {
                 unsafe {
@@ -560,10 +564,14 @@ mod x86 {
 pub(crate) fn run_f32<K: Kernel<f32>>(isa: Isa, kernel: K) {
     #[cfg(target_arch = "x86_64")]
     {
+        /// # Safety
+        /// The CPU has AVX-512F, AVX-512DQ, AVX2 and FMA.
         #[target_feature(enable = "avx512f,avx512dq,avx2,fma")]
         fn avx512<K: Kernel<f32>>(kernel: K) {
             kernel.run::<Avx512>();
         }
+        /// # Safety
+        /// The CPU has AVX2 and FMA.
         #[target_feature(enable = "avx2,fma")]
         fn avx2<K: Kernel<f32>>(kernel: K) {
             kernel.run::<Avx2>();

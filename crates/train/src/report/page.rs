@@ -319,6 +319,6 @@ fn machine(report: &Report<'_>) -> Markup {
         ("system", machine.system.clone()),
         ("program", format!("gt {}", machine.version)),
         ("date", date(machine.now)),
-        ("weights, SHA-256", report.outcome.weights.clone()),
+        ("weights, SHA-256", report.outcome.weights_sha256.clone()),
     ])
 }

@@ -1,6 +1,7 @@
 //! The native format: Parquet with one row per graph.
 
 mod arrays;
+pub(crate) mod checksums;
 mod contained;
 mod decode;
 mod guard;

@@ -13,12 +13,11 @@ use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{Field, FieldRef, Schema as ArrowSchema, SchemaRef};
 use gt_graph::encoding::Coordinates;
 use gt_graph::{FeatureLayout, Level, MISSING_CLASS, TargetKind, TargetLayout, TargetRows};
-use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use rayon::prelude::*;
 
+use super::checksums::{EncodedGroup, GroupEncoder, open};
 use crate::atomic::write_atomic;
 use crate::columns as c;
 use crate::dataset::{Dataset, Splits};
@@ -36,24 +35,19 @@ pub(crate) fn write(dataset: &Dataset, path: &Path) -> Result<()> {
         let schema: SchemaRef = Arc::new(ArrowSchema::new(
             Columns { dataset, graphs: 0..0 }.build(path)?.into_iter().map(|(field, _)| field).collect::<Vec<_>>(),
         ));
-        let writer = ArrowWriter::try_new(&mut *out, schema.clone(), Some(properties())).map_err(failed)?;
-        let (mut file, factory) = writer.into_serialized_writer().map_err(failed)?;
+        let (mut file, encoder) = open(&mut *out, schema, properties()).map_err(failed)?;
         // One row group per thread is encoded at a time. All threads are busy, and memory stays
         // bounded.
         let groups: Vec<Range<usize>> = row_groups(dataset);
         for (wave, ranges) in groups.chunks(rayon::current_num_threads()).enumerate() {
             let first = wave * rayon::current_num_threads();
-            let encoded: Vec<Result<Vec<ArrowColumnChunk>>> = ranges
+            let encoded: Vec<Result<EncodedGroup>> = ranges
                 .par_iter()
                 .enumerate()
-                .map(|(i, range)| encode_group(dataset, range.clone(), &factory, first + i, path))
+                .map(|(i, range)| encode_group(dataset, range.clone(), &encoder, first + i, path))
                 .collect();
-            for chunks in encoded {
-                let mut group = file.next_row_group().map_err(failed)?;
-                for chunk in chunks? {
-                    chunk.append_to_row_group(&mut group).map_err(failed)?;
-                }
-                group.close().map_err(failed)?;
+            for group in encoded {
+                file.append(group?).map_err(failed)?;
             }
         }
         file.close().map(|_| ()).map_err(failed)
@@ -86,23 +80,16 @@ fn row_groups(dataset: &Dataset) -> Vec<Range<usize>> {
 fn encode_group(
     dataset: &Dataset,
     graphs: Range<usize>,
-    factory: &ArrowRowGroupWriterFactory,
-    index: usize,
+    encoder: &GroupEncoder,
+    number: usize,
     path: &Path,
-) -> Result<Vec<ArrowColumnChunk>> {
+) -> Result<EncodedGroup> {
     let failed = |e: parquet::errors::ParquetError| DataError::file(path, FileProblem::Encoder(e.to_string()));
-    let mut writers = factory.create_column_writers(index).map_err(failed)?.into_iter();
-    let mut chunks = Vec::new();
-    for (field, array) in (Columns { dataset, graphs }).build(path)? {
-        for leaf in compute_leaves(&field, &array).map_err(failed)? {
-            let mut writer = writers
-                .next()
-                .ok_or_else(|| DataError::file(path, FileProblem::Encoder("a column has no writer".into())))?;
-            writer.write(&leaf).map_err(failed)?;
-            chunks.push(writer.close().map_err(failed)?);
-        }
-    }
-    Ok(chunks)
+    let mut group = encoder.begin(number).map_err(failed)?;
+    let columns = (Columns { dataset, graphs }).build(path)?;
+    group.write(columns.iter().map(|(field, array)| (field.as_ref(), array))).map_err(failed)?;
+    drop(columns);
+    encoder.finish(group).map_err(failed)
 }
 
 /// Consecutive graphs of a data set as Arrow columns.

@@ -73,12 +73,20 @@ impl Reduction {
         self.run::<false>(job);
     }
 
+    /// Runs a job with AVX-512.
+    ///
+    /// # Safety
+    /// The CPU has AVX-512F, AVX2 and FMA.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx2,fma")]
     fn run_avx512(&mut self, job: Job<'_>) {
         self.run::<true>(job);
     }
 
+    /// Runs a job with AVX2.
+    ///
+    /// # Safety
+    /// The CPU has AVX2 and FMA.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,fma")]
     fn run_avx2(&mut self, job: Job<'_>) {

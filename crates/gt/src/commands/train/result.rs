@@ -148,7 +148,7 @@ impl Arguments {
                 select: outcome.select,
                 last: Value::Object(last),
                 best,
-                weights_sha256: outcome.weights.clone(),
+                weights_sha256: outcome.weights_sha256.clone(),
                 report: report.as_ref().map(|file| file.display().to_string()),
             });
         }

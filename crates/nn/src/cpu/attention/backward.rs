@@ -65,6 +65,11 @@ impl<T: Real> Incoming<'_, T> {
         }
     }
 
+    /// Gradients through the edges into one node.
+    ///
+    /// # Safety
+    /// `node` is one of the own nodes, `group` is below `groups`, and all arrays have the lengths
+    /// and indices that `backward_in` and `Edges::check` demand.
     #[inline(always)]
     unsafe fn node<S: Simd<T = T>, const HEADS: usize, const NV: usize, const GATE: u8>(
         &mut self,
@@ -148,6 +153,9 @@ impl<T: Real> Incoming<'_, T> {
 }
 
 /// Gradient of a score: through the logit, and from the edge stream.
+///
+/// # Safety
+/// `dscore` has sixteen numbers from `at` on.
 #[inline(always)]
 unsafe fn score_gradient<S: Simd>(dscore: Option<&[S::T]>, dlogit: S::V, at: usize) -> S::V {
     match dscore {
@@ -207,6 +215,11 @@ impl<T: Real> Outgoing<'_, T> {
         }
     }
 
+    /// Gradients through the edges out of one node.
+    ///
+    /// # Safety
+    /// `node` is one of the own nodes, `group` is below `groups`, and all arrays have the lengths
+    /// and indices that `backward_out` and `Edges::check` demand.
     #[inline(always)]
     unsafe fn node<S: Simd<T = T>, const HEADS: usize, const NV: usize, const GATE: u8>(
         &mut self,

@@ -71,6 +71,11 @@ impl<T: Real> Forward<'_, T> {
         S::where_positive(z, S::div(S::splat(T::ONE), divisor))
     }
 
+    /// One node of a width that registers hold.
+    ///
+    /// # Safety
+    /// `node` is one of the own nodes, the width is 16·NV, and all arrays have the lengths and
+    /// indices that `forward` and `Edges::check` demand.
     #[inline(always)]
     unsafe fn node_in_registers<S: Simd<T = T>, const HEADS: usize, const NV: usize, const GATE: u8>(
         &mut self,
@@ -147,6 +152,10 @@ impl<T: Real> Forward<'_, T> {
     }
 
     /// One node of any width: sums are kept in the output row, not in registers.
+    ///
+    /// # Safety
+    /// `node` is one of the own nodes, `group` is below `groups`, and all arrays have the lengths
+    /// and indices that `forward` and `Edges::check` demand.
     #[inline(always)]
     unsafe fn node_in_memory<S: Simd<T = T>, const HEADS: usize, const GATE: u8>(
         &mut self,
