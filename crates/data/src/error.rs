@@ -213,6 +213,12 @@ pub enum FileProblem {
     /// More than one list of indices per node or edge.
     #[error("column \"{0}\" is a second list of indices; one is supported, leave the other out with --ignore {0}")]
     SecondList(String),
+    /// The tables next to a schema were not all replaced, or are being replaced.
+    #[error(
+        "the tables next to it were not all written, so they may not belong together; write them again, or remove \
+         this file if they are right"
+    )]
+    OpenSet,
     /// The stored schema cannot be parsed.
     #[error("the schema in it is damaged: {0}")]
     DamagedSchema(String),

@@ -31,7 +31,7 @@ mod scalar;
 mod split;
 mod stored_schema;
 
-pub use atomic::write_bytes;
+pub use atomic::{prepare_bytes, write_bytes};
 pub use carried::{Carried, Keep, KeptColumns};
 pub use choice::{ColumnChoice, Task};
 pub use dataset::{Dataset, Splits};

@@ -43,11 +43,41 @@ const GROUP_ROWS: usize = 1 << 16;
 /// ```
 pub struct RecordWriter {
     path: PathBuf,
+    format: RowFormat,
     partial: PartialFile,
     /// `None` until the first rows, which name the columns.
     sink: Option<Sink>,
     columns: Vec<String>,
     rows: u64,
+}
+
+/// A way to store rows in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowFormat {
+    Parquet,
+    Csv { delimiter: u8 },
+    JsonLines,
+}
+
+impl RowFormat {
+    /// The format of a path, by its extension. A device or pipe whose name says nothing takes CSV.
+    ///
+    /// # Errors
+    /// If the name has no known format.
+    pub(crate) fn of(path: &Path) -> Result<Self> {
+        match &*extension(path) {
+            "parquet" => Ok(Self::Parquet),
+            "csv" => Ok(Self::Csv { delimiter: b',' }),
+            "tsv" => Ok(Self::Csv { delimiter: b'\t' }),
+            "jsonl" | "ndjson" => Ok(Self::JsonLines),
+            _ if gt_graph::is_stream(path) => Ok(Self::Csv { delimiter: b',' }),
+            // Standard output as a file has no extension either, but another problem.
+            _ => match gt_graph::final_path(path) {
+                Err(error) => Err(DataError::io(path, error)),
+                Ok(_) => Err(DataError::file(path, FileProblem::UnknownRowFormat)),
+            },
+        }
+    }
 }
 
 /// A file under construction.
@@ -63,9 +93,9 @@ impl RecordWriter {
     /// # Errors
     /// If the file name has no known format, or no file can be created in its folder.
     pub fn create(path: &Path) -> Result<Self> {
-        Records::check(path)?;
+        let format = RowFormat::of(path)?;
         let partial = PartialFile::create(path).map_err(|e| DataError::io(path, e))?;
-        Ok(Self { path: path.into(), partial, sink: None, columns: Vec::new(), rows: 0 })
+        Ok(Self { path: path.into(), format, partial, sink: None, columns: Vec::new(), rows: 0 })
     }
 
     /// Appends rows. Every call must have the same columns.
@@ -81,7 +111,7 @@ impl RecordWriter {
             None => {
                 self.columns = names;
                 let file = self.partial.handle().map_err(|e| DataError::io(path, e))?;
-                self.sink.insert(Sink::open(path, file, records)?)
+                self.sink.insert(Sink::open(path, self.format, file, records)?)
             }
         };
         sink.write(path, records)?;
@@ -112,24 +142,22 @@ impl RecordWriter {
 }
 
 impl Sink {
-    fn open(path: &Path, file: File, records: &Records) -> Result<Self> {
+    fn open(path: &Path, format: RowFormat, file: File, records: &Records) -> Result<Self> {
         let out = BufWriter::with_capacity(1 << 18, file);
-        let kind = extension(path);
         let unwritable = records.columns().iter().find_map(|(name, cells)| Some((name, cells.type_without_text()?)));
-        if let Some((column, kind)) = unwritable.filter(|_| kind != "parquet") {
+        if let Some((column, kind)) = unwritable.filter(|_| format != RowFormat::Parquet) {
             return Err(DataError::file(path, FileProblem::NoTextForm { column: column.clone(), kind }));
         }
-        match &*kind {
-            "parquet" => {
+        match format {
+            RowFormat::Parquet => {
                 let properties = WriterProperties::builder()
                     .set_compression(Compression::ZSTD(ZstdLevel::try_new(1).expect("level 1 exists")))
                     .build();
                 let sink = ParquetSink::open(out, arrow_schema(records), properties);
                 Ok(Sink::Parquet(Box::new(sink.map_err(|e| parquet_error(path, e))?)))
             }
-            "jsonl" | "ndjson" => Ok(Sink::JsonLines(out)),
-            kind => {
-                let delimiter = if kind == "tsv" { b'\t' } else { b',' };
+            RowFormat::JsonLines => Ok(Sink::JsonLines(out)),
+            RowFormat::Csv { delimiter } => {
                 let mut writer = csv::WriterBuilder::new().delimiter(delimiter).from_writer(out);
                 let names = records.columns().iter().map(|(name, _)| name);
                 writer.write_record(names).map_err(|e| csv_error(path, e))?;

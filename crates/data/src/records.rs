@@ -8,9 +8,8 @@ use gt_graph::CompleteFile;
 
 use crate::atomic::commit;
 use crate::carried::{Carried, Cells};
-use crate::error::{DataError, FileProblem, Result};
-use crate::formats::extension;
-use crate::record_writer::RecordWriter;
+use crate::error::Result;
+use crate::record_writer::{RecordWriter, RowFormat};
 
 /// Named columns to write.
 #[derive(Clone, Debug, Default)]
@@ -63,10 +62,7 @@ impl Records {
     /// # Errors
     /// If the file name has no known format.
     pub fn check(path: &Path) -> Result<()> {
-        match &*extension(path) {
-            "parquet" | "csv" | "tsv" | "jsonl" | "ndjson" => Ok(()),
-            _ => Err(DataError::file(path, FileProblem::UnknownRowFormat)),
-        }
+        RowFormat::of(path).map(drop)
     }
 
     /// Writes the columns. An incomplete file never appears under the path.

@@ -21,11 +21,19 @@ pub(crate) struct StoredSchema {
     /// not store them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) extras: BTreeMap<String, String>,
+    /// Whether the tables next to the schema are being replaced, and so may not belong together.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(crate) unfinished: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl StoredSchema {
     pub(crate) fn new(schema: &Schema) -> Self {
-        Self { format_version: FORMAT_VERSION, schema: schema.clone().without_ignored(), extras: BTreeMap::new() }
+        let schema = schema.clone().without_ignored();
+        Self { format_version: FORMAT_VERSION, schema, extras: BTreeMap::new(), unfinished: false }
     }
 
     /// Parses a schema that this program wrote.

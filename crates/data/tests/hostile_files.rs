@@ -112,7 +112,7 @@ fn damaged_tables_are_refused_or_checked() {
     let folder = tempfile::tempdir().unwrap();
     let nodes = folder.path().join("x_nodes.csv");
     write(&make(&shape(), 3), &nodes).unwrap();
-    for name in ["x_nodes.csv", "x_edges.csv", "x_graphs.csv", "x_schema.json"] {
+    for name in ["x_nodes.csv", "x_edges.csv", "x_graphs.csv", "x_schema.csv.json"] {
         torture(&nodes, &folder.path().join(name), CORRUPTIONS / 4, false);
     }
     let nodes = folder.path().join("y_nodes.parquet");

@@ -21,7 +21,10 @@ mod split;
 mod store;
 mod targets;
 
-pub use atomic::{CompleteFile, PartialFile, remove_unfinished, write_atomic};
+pub use atomic::{
+    CompleteFile, FileId, PartialFile, commit_all, create_folder, final_path, is_stream, remove_leftovers,
+    remove_unfinished, sync_folder, write_atomic,
+};
 pub use batch::GraphBatch;
 pub use error::{GraphError, SchemaError};
 pub use features::{FeatureRows, Ragged};

@@ -14,9 +14,12 @@ pub fn cache_folder() -> Option<PathBuf> {
     }
 }
 
+/// The file in the cache that `gt data fetch zinc` writes.
+pub const ZINC: &str = "zinc12k.parquet";
+
 /// The data set that `gt data fetch zinc` stores.
 pub fn fetched_zinc() -> Option<PathBuf> {
-    Some(cache_folder()?.join("zinc12k.parquet")).filter(|file| file.exists())
+    Some(cache_folder()?.join(ZINC)).filter(|file| file.exists())
 }
 
 /// Folder for compiled kernels.

@@ -7,14 +7,14 @@ mod support;
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use gt_testing::{Resource, say, skip};
-use serde_json::Value;
 use support::assert_names;
+use support::small_run::{Left, Random, graphs};
 
 /// Cache folder of the tests.
 const CACHE: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/cache");
@@ -127,61 +127,6 @@ impl Place {
     }
 }
 
-/// A few dozen small rings with a chord.
-fn graphs() -> String {
-    let mut random = Random(3);
-    let graph = |_| {
-        let nodes = 4 + random.below(6);
-        let kinds: Vec<String> = (0..nodes).map(|_| format!("[{}]", random.below(3))).collect();
-        let mut ends: Vec<(usize, usize)> = (0..nodes).map(|v| (v, (v + 1) % nodes)).collect();
-        ends.push((0, nodes / 2));
-        let list = |first: fn(&(usize, usize)) -> usize, second: fn(&(usize, usize)) -> usize| {
-            let all: Vec<String> =
-                ends.iter().map(first).chain(ends.iter().map(second)).map(|v| v.to_string()).collect();
-            all.join(", ")
-        };
-        let (src, dst) = (list(|e| e.0, |e| e.1), list(|e| e.1, |e| e.0));
-        let y = nodes as f64 / 4.0 + random.share();
-        format!("{{\"node_feat\": [{}], \"edge_index\": [[{src}], [{dst}]], \"y\": [{y:.3}]}}\n", kinds.join(", "))
-    };
-    (0..40).map(graph).collect()
-}
-
-/// The files of a run, without times and durations.
-#[derive(PartialEq)]
-struct Left {
-    model: Vec<u8>,
-    best: Vec<u8>,
-    metrics: Vec<Value>,
-}
-
-impl Left {
-    fn in_folder(run: &Path) -> Self {
-        let text = fs::read_to_string(run.join("metrics.jsonl")).unwrap();
-        let record = |line: &str| {
-            let mut record: Value = serde_json::from_str(line).unwrap();
-            for key in ["seconds", "train_seconds", "time"] {
-                assert!(record.as_object_mut().unwrap().remove(key).is_some());
-            }
-            record
-        };
-        Self {
-            model: fs::read(run.join("model.safetensors")).unwrap(),
-            best: fs::read(run.join("best.safetensors")).unwrap(),
-            metrics: text.lines().map(record).collect(),
-        }
-    }
-
-    fn assert_same(&self, run: &Path, story: &str) {
-        let other = Self::in_folder(run);
-        assert!(self.metrics == other.metrics, "metrics differ; {story}");
-        assert!(self.model == other.model, "model.safetensors differs; {story}");
-        assert!(self.best == other.best, "best.safetensors differs; {story}");
-        let partial = fs::read_dir(run).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
-        assert_eq!(partial.filter(|name| name.ends_with(".partial")).count(), 0, "half-written files; {story}");
-    }
-}
-
 /// An undisturbed run, and the seconds it takes.
 fn undisturbed() -> &'static (Left, f64) {
     static WHOLE: OnceLock<(Left, f64)> = OnceLock::new();
@@ -194,26 +139,6 @@ fn undisturbed() -> &'static (Left, f64) {
         assert_eq!(left.metrics.len(), EPOCHS);
         (left, seconds)
     })
-}
-
-/// Numbers that are the same in every test run (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn share(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.share() * limit as f64) as usize
-    }
 }
 
 #[test]

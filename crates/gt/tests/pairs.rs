@@ -158,7 +158,10 @@ fn what_cannot_be_asked_is_refused_in_a_sentence() {
         "{missing}"
     );
     assert!(ask("none.csv", "--out p.csv").starts_with("none.csv: "));
-    assert_eq!(ask("asked.csv", "--out asked.csv"), "asked.csv: --out would replace --pairs");
+    assert_eq!(
+        ask("asked.csv", "--out asked.csv"),
+        "asked.csv: it is read as --pairs and would be replaced; name another file to write"
+    );
     assert!(ask("asked.csv", "--out p.xlsx").contains("expected .parquet, .csv"));
     // Links are computed on the CPU only; without a GPU that is the first error, as without
     // --pairs.

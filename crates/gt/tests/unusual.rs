@@ -125,11 +125,11 @@ fn results_do_not_replace_what_is_read() {
     let place = Place::new();
     trained(&place);
     let complaint = place.refused("attention run --data data.jsonl --graph 0 --out data.jsonl");
-    assert_names(&complaint, &["--out", "--data"]);
+    assert_names(&complaint, &["--data", "replaced"]);
     place.done("data convert data.jsonl t_nodes.csv");
     for table in ["nodes", "edges", "graphs"] {
         let complaint = place.refused(&format!("predict run --data t_nodes.csv --out t_{table}.csv"));
-        assert_names(&complaint, &["--out", "--data"]);
+        assert_names(&complaint, &["--data", "replaced"]);
     }
     place.done("predict run --data t_nodes.csv --out t.csv");
     let complaint =
@@ -235,9 +235,9 @@ fn converting_does_not_replace_what_is_read() {
     place.write("k_nodes.csv", nodes);
     place.write("k_edges.csv", edges);
     place.write("people.csv", nodes);
-    let onto = |line: &str| assert_names(&place.refused(line), &["k_nodes.csv"]);
-    onto("data convert k_nodes.csv k_nodes.csv");
-    onto("data convert --nodes people.csv --edges k_edges.csv k_nodes.csv");
+    let onto = |line: &str, table: &str| assert_names(&place.refused(line), &[table, "replaced"]);
+    onto("data convert k_nodes.csv k_nodes.csv", "k_nodes.csv");
+    onto("data convert --nodes people.csv --edges k_edges.csv k_nodes.csv", "k_edges.csv");
     assert_eq!(fs::read_to_string(place.path("k_nodes.csv")).unwrap(), nodes);
     assert_eq!(fs::read_to_string(place.path("k_edges.csv")).unwrap(), edges);
     place.done("data convert k_nodes.csv other_nodes.csv");

@@ -355,7 +355,7 @@ fn what_is_wrong_with_the_whole_file_stops_in_both_ways() {
     let predict = |out: &str| place.refused(&format!("predict run --data data.jsonl --out {out}"));
     assert_names(&predict("p.xlsx"), &["p.xlsx", ".parquet", ".csv"]);
     assert_names(&predict("no/p.csv"), &["no/p.csv"]);
-    assert_names(&predict("data.jsonl"), &["--out", "--data"]);
+    assert_names(&predict("data.jsonl"), &["--data", "replaced"]);
     assert_names(&place.refused("predict nothing --data data.jsonl --out p.csv"), &["nothing"]);
 }
 

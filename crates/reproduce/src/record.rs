@@ -235,7 +235,7 @@ impl ResultsFolder {
     /// A folder cannot be created.
     pub fn prepare(&self) -> Result<()> {
         for folder in [self.0.join("records"), self.0.join("unfinished")] {
-            fs::create_dir_all(&folder).map_err(|e| ReproduceError::io(folder, e))?;
+            gt_graph::create_folder(&folder).map_err(|e| ReproduceError::io(folder, e))?;
         }
         Ok(())
     }

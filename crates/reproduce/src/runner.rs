@@ -158,7 +158,6 @@ impl Runner<'_> {
             Device::Cuda { device, precision, .. } => (device.name(), *precision),
             Device::Cpu => (CPU, Precision::F32),
         };
-        run.write("config.toml", config.to_toml().as_bytes())?;
         let parameters = trainer.parameters();
         let (graphs, epochs) = (data.graphs.len(), config.train.epochs);
         (self.observe)(RunEvent::Started { run: &name, graphs, parameters, epochs, device });

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use gt_data::write_bytes;
+use gt_data::{prepare_bytes, write_bytes};
+use gt_graph::commit_all;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{CheckpointProblem, Result, RunProblem, TrainError};
@@ -73,26 +74,17 @@ pub(crate) fn write(folder: &Path, number: u64, files: &Files) -> Result<()> {
 }
 
 fn write_files(here: &Path, files: &Files) -> Result<()> {
-    fs::create_dir_all(here).map_err(|e| TrainError::io(here, e))?;
+    gt_graph::create_folder(here).map_err(|e| TrainError::io(here, e))?;
     let mut manifest = Manifest { files: BTreeMap::new() };
+    let mut complete = Vec::new();
     for (name, bytes) in files {
-        write_bytes(&here.join(name), bytes)?;
+        complete.push(prepare_bytes(&here.join(name), bytes)?);
         manifest.files.insert((*name).to_owned(), of_bytes(bytes));
     }
+    commit_all(complete).map_err(|(path, e)| TrainError::io(&path, e))?;
     let text = serde_json::to_vec_pretty(&manifest).expect("a manifest is plain data");
-    write_bytes(&here.join(MANIFEST), &text)?;
-    // Names must have reached the disk too before older checkpoints go.
-    [Some(here), here.parent()].into_iter().flatten().try_for_each(sync_folder)
-}
-
-#[cfg(unix)]
-fn sync_folder(folder: &Path) -> Result<()> {
-    fs::File::open(folder).and_then(|f| f.sync_all()).map_err(|e| TrainError::io(folder, e))
-}
-
-#[cfg(not(unix))]
-fn sync_folder(_: &Path) -> Result<()> {
-    Ok(())
+    // The names are on the disk now, and older checkpoints may go.
+    Ok(write_bytes(&here.join(MANIFEST), &text)?)
 }
 
 /// A checkpoint that was read.

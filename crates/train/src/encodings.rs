@@ -99,7 +99,7 @@ impl EncodingCache {
     }
 
     fn store(&self, file: &Path, encodings: &Encodings) -> std::io::Result<()> {
-        fs::create_dir_all(&self.folder)?;
+        gt_graph::create_folder(&self.folder)?;
         let content = to_bytes(encodings);
         let new = content.len() as u64;
         if new > self.limit {

@@ -199,6 +199,9 @@ pub enum RunProblem {
     /// A file has the name of the directory.
     #[error("it is a file, not the directory of a run")]
     NotADirectory,
+    /// A file has a name that a new run would write.
+    #[error("it holds {0}, which the run would replace; choose another --out, or move {0} away")]
+    Occupied(String),
     /// No run has begun in the directory.
     #[error("no run has begun there; start one without --resume")]
     NotBegun,

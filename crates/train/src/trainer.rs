@@ -24,12 +24,13 @@ use crate::backend::{Purpose, Resident};
 use crate::checkpoint::{self, Files, Writer};
 use crate::error::{CheckpointProblem, Remedy, Result, RunProblem, TrainError};
 use crate::evaluate::{Scores, outputs_from_bytes, outputs_to_bytes, score};
+use crate::init::Init;
 use crate::metrics::Detail;
 use crate::outcome::{Best, EpochRecord, Observer, Outcome, Stop};
 use crate::pass::training_pass;
 use crate::prepared::Prepared;
 use crate::resume;
-use crate::run::RunDirectory;
+use crate::run::{self, RunDirectory};
 use crate::schedule::ScheduleState;
 use crate::tensorboard::EventFile;
 
@@ -82,7 +83,9 @@ pub struct Trainer<'a> {
 }
 
 impl<'a> Trainer<'a> {
-    /// Starts a run from its seed, or resumes it from the newest checkpoint in its directory.
+    /// Starts a run from its seed, or resumes it from the newest checkpoint in its directory. The
+    /// configuration is written once it is known that a run can resume with it, before any other
+    /// file, so that a killed process leaves a run that can be resumed.
     ///
     /// # Errors
     /// If the run began with another configuration or other data, or if there are checkpoints but
@@ -123,6 +126,7 @@ impl<'a> Trainer<'a> {
             saved: Instant::now(),
             checkpoint: 0,
         };
+        let mut init = None;
         match checkpoint::newest(&run.checkpoints())? {
             Some(found) => {
                 found.passed_over.iter().for_each(|text| observer.note(&format!("{text}; taking the one before")));
@@ -130,30 +134,34 @@ impl<'a> Trainer<'a> {
                 let State { epoch, batch, .. } = trainer.state;
                 observer.note(&format!("resuming after {epoch} epochs and {batch} batches"));
             }
-            None if run.path().join("model.safetensors").exists() => {
+            None if [run::MODEL, run::BEST].iter().any(|name| run.path().join(name).exists()) => {
                 return Err(TrainError::run(&run.checkpoints(), RunProblem::NoCheckpoint));
             }
             None => {
                 if run.has_begun() {
                     observer.note("no checkpoint had been completed; starting from the beginning");
                 }
-                trainer.start_from(observer)?;
+                init = trainer.start_from(observer)?;
             }
         }
-        run.write("metrics.jsonl", trainer.metrics.as_bytes())?;
+        run.write(run::CONFIG, config.to_toml().as_bytes())?;
+        if let Some(init) = init {
+            run.write(RunDirectory::INIT, &init.to_bytes())?;
+        }
+        run.write(run::METRICS, trainer.metrics.as_bytes())?;
         trainer.events = Some(EventFile::open(run.path(), data.metric, data.form, &run.history()?)?);
         Ok(trainer)
     }
 
-    /// Loads the weights of `train.init`, and keeps a copy of the model for a resumed run.
-    fn start_from(&mut self, observer: &mut dyn Observer) -> Result<()> {
-        let Some(init) = &self.data.init else { return Ok(()) };
+    /// Loads the weights of `train.init`, and returns the model, of which a resumed run needs a
+    /// copy.
+    fn start_from(&mut self, observer: &mut dyn Observer) -> Result<Option<&'a Init>> {
+        let Some(init) = &self.data.init else { return Ok(None) };
         let (weights, note) = init.apply(self.backend.weights()?)?;
         self.backend.load(&weights, None)?;
         self.model.weights = weights;
-        self.run.write(RunDirectory::INIT, &init.to_bytes())?;
         observer.note(&note);
-        Ok(())
+        Ok(Some(init))
     }
 
     fn restore(&mut self, found: &checkpoint::Found, observer: &mut dyn Observer) -> Result<()> {
@@ -480,9 +488,9 @@ impl<'a> Trainer<'a> {
         let weights = self.backend.weights()?;
         let digest = weights_sha256(&weights);
         let model = self.pack(weights);
-        self.run.write("model.safetensors", &model)?;
+        self.run.write(run::MODEL, &model)?;
         if self.state.best.is_some() {
-            self.run.write("best.safetensors", &self.pack_best())?;
+            self.run.write(run::BEST, &self.pack_best())?;
         }
         let mut last = Vec::new();
         let mut best = self.state.best.clone();

@@ -54,6 +54,7 @@ pub fn download(url: &str, path: &Path, progress: &mut dyn FnMut(Progress<'_>)) 
         }
     }
     fs::rename(&partial.data, path).map_err(|e| DataError::io(path, e))?;
+    gt_graph::sync_folder(path.parent().unwrap_or(path)).map_err(|e| DataError::io(path, e))?;
     let _ = fs::remove_file(&partial.tag);
     Ok(())
 }

@@ -73,12 +73,14 @@ pub fn fetch_zinc(source: &ZincSource, cache: &Path, progress: &mut dyn FnMut(Pr
     let folder = cache.join("downloads").join("zinc");
     fs::create_dir_all(&folder).map_err(|e| DataError::io(&folder, e))?;
     let listing = folder.join("listing.json");
+    let mut downloaded = vec![listing.clone()];
     download(&source.listing, &listing, progress)?;
     let files = parse_listing(&listing)?;
     let mut chosen = GraphStore::new(Default::default());
     let mut splits = Splits::new(Level::Graph);
     for (split, names) in SPLITS {
         let index = folder.join(format!("{split}.index"));
+        downloaded.push(index.clone());
         if !index.exists() {
             download(&format!("{}/{split}.index", source.indices), &index, progress)?;
         }
@@ -89,6 +91,7 @@ pub fn fetch_zinc(source: &ZincSource, cache: &Path, progress: &mut dyn FnMut(Pr
         let mut parts = Vec::new();
         for (number, url) in urls.iter().enumerate() {
             let path = folder.join(format!("{split}-{number}.parquet"));
+            downloaded.push(path.clone());
             if !path.exists() {
                 download(url, &path, progress)?;
             }
@@ -104,7 +107,9 @@ pub fn fetch_zinc(source: &ZincSource, cache: &Path, progress: &mut dyn FnMut(Pr
     dataset.set_split(splits)?;
     check(&dataset, Path::new(&source.listing))?;
     formats::write(&dataset, &target)?;
-    let _ = fs::remove_dir_all(&folder);
+    downloaded.iter().for_each(|file| drop(fs::remove_file(file)));
+    // Unless the folder holds files of others.
+    let _ = fs::remove_dir(&folder);
     Ok(target)
 }
 

@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::model_args::ModelArgs;
+use super::output::OutputCheck;
 use crate::console;
 use crate::drawing::{MOST_NODES, Picture, to_png};
 
@@ -104,8 +105,8 @@ impl Arguments {
                 )
             })?;
         }
-        super::output::check_folder(&self.out)?;
-        super::output::check_spares_input(&self.out, "--data", &self.data)?;
+        let check = OutputCheck::of_file(&self.out).reads_dataset("--data", &self.data);
+        check.reads("MODEL", &self.model.model).check()?;
         let model = self.model.open()?;
         let chosen = self.choose(model.network(), form)?;
         let graphs = QueryGraphs::read(&self.data, &model)?;

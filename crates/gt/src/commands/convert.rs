@@ -1,12 +1,13 @@
 //! `gt data convert`
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, bail};
 use clap::Args;
 use gt_data::{FileRoles, TablePaths, read_tables, read_with};
 
 use super::data_args::DataArgs;
+use super::output::{OutputCheck, write_dataset};
 
 #[derive(Args)]
 #[command(after_help = "Formats follow from the names: .parquet and .jsonl hold one graph per row or line; \
@@ -62,7 +63,7 @@ struct TableArguments {
 impl Arguments {
     pub fn run(mut self) -> Result<()> {
         let Some(out) = self.files.pop() else { bail!("name the file to write") };
-        super::output::check_dataset_path(&out)?;
+        let check = OutputCheck::of_dataset(&out)?;
         let tables = self.tables;
         let roles = FileRoles {
             graph: tables.graph_column,
@@ -79,23 +80,14 @@ impl Arguments {
             (Some(_), Some(_), _) => bail!("give either IN OUT, or OUT with --nodes and --edges"),
             (Some(input), ..) if TablePaths::is_nodes_table(&input) => Some(TablePaths::beside(&input)?.that_exist()),
             (Some(input), ..) => {
-                check_spares_inputs(&out, &gt_data::files_of(&input))?;
-                return super::output::write_dataset(&read_with(&input, &roles)?, &out);
+                check.reads_dataset("the data set", &input).check()?;
+                return write_dataset(&read_with(&input, &roles)?, &out);
             }
             (None, ..) => bail!("name a file to read and one to write"),
         };
         let tables = tables.expect("every other case has ended");
         let read = [Some(&tables.nodes), Some(&tables.edges), tables.graphs.as_ref()];
-        check_spares_inputs(&out, &read.into_iter().flatten().cloned().collect::<Vec<_>>())?;
-        super::output::write_dataset(&read_tables(&tables, &roles)?, &out)
+        read.into_iter().flatten().fold(check, |check, table| check.reads("a table", table)).check()?;
+        write_dataset(&read_tables(&tables, &roles)?, &out)
     }
-}
-
-/// Checks that `out` does not replace a file that is read.
-///
-/// Ids that are names, and columns that are left out, would be lost.
-fn check_spares_inputs(out: &Path, read: &[PathBuf]) -> Result<()> {
-    let replaced = super::output::share_a_file(&gt_data::files_of(out), read);
-    ensure!(!replaced, "{}: it would replace a file which is read; name another file", out.display());
-    Ok(())
 }

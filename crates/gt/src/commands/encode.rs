@@ -8,6 +8,7 @@ use gt_data::{Dataset, Info, SbmSet, SbmSizes};
 use gt_graph::encoding::{Coordinates, Encodings, Laplacian, RandomWalk, WeisfeilerLehman, encode_all};
 
 use super::data_args::DataArgs;
+use super::output::OutputCheck;
 use crate::console;
 use crate::dataset_description::describe_dataset;
 
@@ -40,7 +41,8 @@ const DEFAULT_SIZES: SbmSizes = SbmSizes { train: 200, val: 20, test: 20 };
 impl Arguments {
     pub fn run(mut self) -> Result<()> {
         if let Some(out) = &self.out {
-            super::output::check_dataset_path(out)?;
+            let check = OutputCheck::of_dataset(out)?;
+            self.file.iter().fold(check, |check, file| check.reads_dataset("the data set", file)).check()?;
         }
         let embedded = self.file.is_none();
         let chosen = self.lap.is_some() || self.wl || self.walk.is_some();

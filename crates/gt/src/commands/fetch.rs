@@ -6,7 +6,8 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use gt_data::fetch::{ZincSource, fetch_zinc, zinc_from_file};
 
-use crate::cache::cache_folder;
+use super::output::OutputCheck;
+use crate::cache::{ZINC, cache_folder};
 use crate::console::{self, DownloadBar};
 
 #[derive(Args)]
@@ -41,7 +42,13 @@ impl Arguments {
         let Set::Zinc = self.set;
         let cache = self.cache.or_else(cache_folder).context("this user has no cache folder; name one with --cache")?;
         let path = match self.from {
-            Some(file) => zinc_from_file(&file, &cache)?,
+            Some(file) => {
+                // The folder of the cache may not be there yet.
+                if cache.is_dir() {
+                    OutputCheck::of_file(&cache.join(ZINC)).reads_dataset("--from", &file).check()?;
+                }
+                zinc_from_file(&file, &cache)?
+            }
             None => {
                 let usual = ZincSource::default();
                 let source = ZincSource {

@@ -8,6 +8,7 @@ use gt_graph::{Level, TargetKind};
 use gt_models::{Model, schema_of_checkpoint, torch};
 
 use super::config_args::ConfigSource;
+use super::output::OutputCheck;
 use crate::console;
 
 /// Nothing in the checkpoint is executed: a restricted reader accepts tensors and rejects
@@ -50,7 +51,8 @@ enum TargetName {
 
 impl Arguments {
     pub fn run(self) -> Result<()> {
-        super::output::check_folder(&self.out)?;
+        let check = OutputCheck::of_file(&self.out).reads("the checkpoint", &self.checkpoint);
+        check.reads("--config", &self.config).check()?;
         let config = ConfigSource::File(self.config.clone()).load(&self.set)?;
         let in_checkpoint = |e: String| anyhow::anyhow!("{}: {e}", self.checkpoint.display());
         let bytes = std::fs::read(&self.checkpoint).map_err(|e| in_checkpoint(e.to_string()))?;

@@ -11,7 +11,6 @@ use gt_nn::backend::Device;
 use gt_nn::cuda::CpuOnly;
 use gt_train::{NoResult, OnError, PairRows, Query, QueryGraphs, QueryReport, TrainError, predict_pairs};
 
-use super::output::check_spares_input;
 use super::query_args::QueryArgs;
 use crate::device::DeviceArgs;
 
@@ -56,7 +55,7 @@ impl Arguments {
     }
 
     fn run_pairs(&self, pairs: &Path) -> Result<()> {
-        check_spares_input(&self.query.out, "--pairs", pairs)?;
+        self.query.output_check().reads("--pairs", pairs).check()?;
         let model = self.query.open()?;
         ensure!(
             model.config.data.task == TaskName::Links,

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::data_notes::print_roles_beyond;
 use super::model_args::ModelArgs;
-use super::output::{check_folder, check_spares_input};
+use super::output::OutputCheck;
 use crate::console;
 use crate::device::DeviceArgs;
 
@@ -26,7 +26,7 @@ pub struct QueryArgs {
     /// on; targets and split are not needed
     #[arg(long, value_name = "FILE")]
     pub data: PathBuf,
-    /// File to write: .parquet, .csv, .tsv or .jsonl
+    /// File to write: .parquet, .csv, .tsv or .jsonl; a pipe such as /dev/stdout takes CSV
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
     /// Output for a graph that the model cannot use: empty cells and a reason, or an error
@@ -102,8 +102,12 @@ impl QueryArgs {
 
     fn check_out(&self) -> Result<()> {
         Records::check(&self.out)?;
-        check_folder(&self.out)?;
-        check_spares_input(&self.out, "--data", &self.data)
+        self.output_check().check()
+    }
+
+    /// The file that is written and those that are read.
+    pub fn output_check(&self) -> OutputCheck<'static> {
+        OutputCheck::of_file(&self.out).reads_dataset("--data", &self.data).reads("MODEL", &self.model.model)
     }
 
     /// Whether an unusable row ends the command.

@@ -44,7 +44,7 @@ enum Set {
 
 impl Arguments {
     pub fn run(self) -> Result<()> {
-        super::output::check_dataset_path(&self.out)?;
+        super::output::OutputCheck::of_dataset(&self.out)?.check()?;
         let set = match self.set {
             Set::Pattern => SbmSet::Pattern,
             Set::Cluster => SbmSet::Cluster,

@@ -8,6 +8,7 @@ use gt_data::{Parts, SplitBy, SplitPlan, make_split, usual_level};
 use gt_graph::Level;
 
 use super::data_args::DataArgs;
+use super::output::OutputCheck;
 use crate::console;
 
 #[derive(Args)]
@@ -58,7 +59,7 @@ enum LevelName {
 
 impl Arguments {
     pub fn run(self) -> Result<()> {
-        super::output::check_dataset_path(&self.out)?;
+        OutputCheck::of_dataset(&self.out)?.reads_dataset("the data set", &self.file).check()?;
         let mut dataset = self.columns.read(&self.file)?;
         let level = match self.level {
             Some(LevelName::Graph) => Level::Graph,

@@ -9,7 +9,7 @@ use crate::page::{Block, Page};
 use crate::samples;
 
 /// Blocks that need a download, a compiler, a GPU or hours, by page.
-const NOT_RUN: [(&str, usize); 9] = [
+const NOT_RUN: [(&str, usize); 10] = [
     ("CONTRIBUTING.md", 4),
     ("README.md", 2),
     ("docs/explanation/benchmarks.md", 1),
@@ -17,6 +17,7 @@ const NOT_RUN: [(&str, usize); 9] = [
     ("docs/explanation/reproduction.md", 1),
     ("docs/reference/commands.md", 4),
     ("docs/reference/model-file.md", 1),
+    ("docs/reference/outputs.md", 1),
     ("docs/reference/training.md", 1),
     ("docs/reference/using-a-model.md", 1),
 ];

@@ -139,7 +139,7 @@ impl Content {
         write_table(place, &format.file("edges"), edges);
         write_table(place, &format.file("graphs"), vec![("graph", self.owners(|_| 1)), ("y", y)]);
         if self.schema {
-            place.write("t_schema.json", SCHEMA);
+            place.write(&format!("{}.json", format.file("schema")), SCHEMA);
         }
     }
 

@@ -1,6 +1,8 @@
 //! A folder of its own for every test.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub mod small_run;
+
 use std::path::PathBuf;
 use std::process::{Command, Output};
 

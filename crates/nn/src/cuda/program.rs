@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::ffi::{CString, c_char};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use cudarc::driver::{CudaFunction, sys as driver};
@@ -429,18 +428,13 @@ fn cache_name(options: &[String]) -> PathBuf {
 /// Stores machine code in the cache. A cache that cannot be written is no error.
 fn keep(file: &Path, image: &[u8]) {
     let Some(folder) = file.parent() else { return };
-    // Several threads may be at the same kernels.
-    static FILES: AtomicUsize = AtomicUsize::new(0);
-    let number = FILES.fetch_add(1, Ordering::Relaxed);
-    let beside = file.with_extension(format!("{}-{number}.new", std::process::id()));
-    let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&beside, image));
-    if written.and_then(|()| std::fs::rename(&beside, file)).is_err() {
-        let _ = std::fs::remove_file(&beside);
-    }
+    let _ = gt_graph::create_folder(folder).and_then(|()| gt_graph::write_atomic(file, image));
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use gt_testing::{Resource, skip};
     use rayon::prelude::*;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray, UInt64Array};
 use arrow_buffer::NullBuffer;
-use gt_graph::{Level, Schema};
+use gt_graph::{FileId, Level, Schema};
 
 use super::file_roles::FileRoles;
 use super::ids::Ids;
@@ -63,11 +63,16 @@ impl Decoder {
         limits: ChunkLimits,
         wanted: &Wanted,
     ) -> Result<Self> {
+        let beside = schema_path(&paths.nodes);
+        let seal = (FileId::of(&beside), find_schema(&beside)?);
         let tables = Tables {
             nodes: Table::read(&paths.nodes)?,
             edges: Table::read(&paths.edges)?,
             graphs: paths.graphs.as_deref().map(Table::read).transpose()?,
         };
+        if FileId::of(&beside) != seal.0 {
+            return Err(DataError::file(&beside, FileProblem::OpenSet));
+        }
         let all: Vec<&Table> = tables.leveled().map(|(_, table)| table).collect();
         if let Some(table) = all.iter().find(|table| table.columns.is_empty()) {
             return Err(DataError::file(&table.path, FileProblem::NoColumns));
@@ -75,7 +80,7 @@ impl Decoder {
         mapping.check(&tables)?;
         let encodings = [c::LAP_PE, c::RW_PE].into_iter().filter(|name| wanted.has_column(name));
         encodings.into_iter().try_for_each(|prefix| check_numbers(&tables.nodes, prefix))?;
-        let stored = find_schema(&schema_path(&paths.nodes))?.filter(|_| mapping.of_tables().is_none());
+        let stored = seal.1.filter(|_| mapping.of_tables().is_none());
         let ids = Ids::new(&tables.nodes, &tables.edges, tables.graphs.as_ref(), mapping)?;
         let roles = Roles::new(&tables, &ids, mapping, expected, stored.as_ref().map(|stored| &stored.schema), wanted)?;
         let carry = |&(level, at): &(Level, usize)| match tables.of(level) {
@@ -270,10 +275,17 @@ fn read_carried(table: &Table, at: usize, stored: Option<&StoredSchema>) -> Resu
 }
 
 /// The schema next to tables that this program wrote.
+///
+/// # Errors
+/// If the tables were not all written.
 fn find_schema(path: &Path) -> Result<Option<StoredSchema>> {
     if !path.exists() {
         return Ok(None);
     }
     let text = std::fs::read_to_string(path).map_err(|e| DataError::io(path, e))?;
-    StoredSchema::parse(&text, path).map(Some)
+    let stored = StoredSchema::parse(&text, path)?;
+    if stored.unfinished {
+        return Err(DataError::file(path, FileProblem::OpenSet));
+    }
+    Ok(Some(stored))
 }

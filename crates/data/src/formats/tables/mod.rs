@@ -2,7 +2,7 @@
 //!
 //! Tables have one row per node and one row per edge. With several graphs each table has a `graph`
 //! column, and a third table holds the values of whole graphs. Tables that this project writes name
-//! their columns in a schema (`NAME_schema.json` next to `NAME_nodes.csv`). For tables of other
+//! their columns in a schema (`NAME_schema.csv.json` next to `NAME_nodes.csv`). For tables of other
 //! programs, [`FileRoles`] states the roles of the columns. Default names are:
 //!
 //! | role | default names |
@@ -64,11 +64,7 @@ impl TablePaths {
         if !Self::is_nodes_table(nodes) {
             return Err(DataError::file(nodes, FileProblem::NotANodesTable));
         }
-        Ok(Self {
-            edges: sibling(nodes, "edges", None),
-            graphs: Some(sibling(nodes, "graphs", None)),
-            nodes: nodes.into(),
-        })
+        Ok(Self { edges: sibling(nodes, "edges"), graphs: Some(sibling(nodes, "graphs")), nodes: nodes.into() })
     }
 
     /// Returns the paths without a table of graphs that does not exist.
@@ -111,17 +107,19 @@ impl Tables {
 }
 
 /// `NAME_word.EXTENSION` for a table of nodes named `NAME_nodes.…` or `NAME.…`.
-fn sibling(nodes: &Path, word: &str, extension: Option<&str>) -> PathBuf {
+fn sibling(nodes: &Path, word: &str) -> PathBuf {
     let stem = nodes.file_stem().unwrap_or_default().to_string_lossy();
     let stem = stem.strip_suffix("nodes").map_or_else(|| format!("{stem}_{word}"), |start| format!("{start}{word}"));
-    let extension = extension.map(Into::into).or_else(|| nodes.extension().map(|e| e.to_string_lossy().into_owned()));
-    nodes.with_file_name(match extension {
-        Some(extension) => format!("{stem}.{extension}"),
+    nodes.with_file_name(match nodes.extension() {
+        Some(extension) => format!("{stem}.{}", extension.to_string_lossy()),
         None => stem,
     })
 }
 
-/// Path of the schema file next to a table of nodes.
+/// Path of the schema file next to a table of nodes: `NAME_schema.csv.json` for `NAME_nodes.csv`,
+/// so that tables of one name in two formats have two schemas.
 pub(crate) fn schema_path(nodes: &Path) -> PathBuf {
-    sibling(nodes, "schema", Some("json"))
+    let mut path = sibling(nodes, "schema").into_os_string();
+    path.push(".json");
+    path.into()
 }

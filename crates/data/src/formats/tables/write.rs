@@ -10,7 +10,7 @@ use arrow_schema::{DataType, Field};
 use gt_graph::{FeatureRows, GraphRef, Level, MISSING_CLASS, TargetRows};
 
 use super::{TablePaths, schema_path};
-use crate::atomic::{commit, prepare};
+use crate::atomic::{check_member, commit_set, prepare};
 use crate::columns as c;
 use crate::dataset::Dataset;
 use crate::error::{DataError, FileProblem, Result};
@@ -31,16 +31,18 @@ pub(crate) fn write(dataset: &Dataset, path: &Path) -> Result<()> {
     let extras = dataset.extras().iter().filter(|extra| extra.has_text());
     let mut stored = StoredSchema::new(dataset.schema());
     stored.extras = extras.map(|e| (e.name().to_owned(), kind(&e.values).to_owned())).collect();
-    let stored = stored.to_line();
     let graphs_path = paths.graphs.expect("named beside the nodes");
     let beside = schema_path(path);
-    let files = [
+    [&paths.nodes, &paths.edges, &graphs_path, &beside].into_iter().try_for_each(|path| check_member(path))?;
+    let line = |text: String| prepare(&beside, |out| writeln!(out, "{text}").map_err(|e| DataError::io(&beside, e)));
+    let files = vec![
         nodes_table(dataset).0.prepare(&paths.nodes)?,
         edges_table(dataset).0.prepare(&paths.edges)?,
         graphs_table(dataset).0.prepare(&graphs_path)?,
-        prepare(&beside, |out| writeln!(out, "{stored}").map_err(|e| DataError::io(&beside, e)))?,
     ];
-    files.into_iter().try_for_each(commit)
+    let seal = line(stored.to_line())?;
+    stored.unfinished = true;
+    commit_set(files, seal, line(stored.to_line())?)
 }
 
 /// Checks that names collide neither with the tables' own columns nor with each other.

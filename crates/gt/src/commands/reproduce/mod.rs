@@ -5,7 +5,7 @@ mod run_lines;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 use clap::{Args, ValueEnum};
 use gt_nn::cuda::CudaDevice;
 use gt_reproduce::{
@@ -15,6 +15,7 @@ use gt_reproduce::{
 use serde_json::json;
 
 use super::CheckFailed;
+use super::output::OutputCheck;
 use crate::cache::{fetched_zinc, kernel_cache};
 use crate::console;
 use crate::device::{DeviceChoice, PrecisionName};
@@ -133,6 +134,7 @@ impl Arguments {
         let paper = Paper::load();
         let folder = ResultsFolder::new(&self.results);
         let cells = self.choose_cells(&paper)?;
+        self.check_outputs()?;
         // A wrong file for the tables is an error now, not hours later.
         self.fill_file(&Results { paper: &paper, records: &folder.records()? }.page())?;
         let outcome = match self.render || self.what == What::Claims {
@@ -239,14 +241,32 @@ impl Arguments {
         self.zinc.clone().or_else(|| usual.into_iter().find(|file| file.exists())).or_else(fetched_zinc)
     }
 
+    /// The files of the tables.
+    fn tables(&self) -> [PathBuf; 2] {
+        ["tables.md", "tables.html"].map(|name| self.results.join(name))
+    }
+
+    /// Checks that the tables replace only those of an earlier call.
+    fn check_outputs(&self) -> Result<()> {
+        let tables = self.tables();
+        let is_ours = self.results.join("records").is_dir();
+        if let Some(file) = tables.iter().find(|file| !is_ours && file.exists()) {
+            bail!("{}: it has no records next to it, so it is not replaced; choose another --results", file.display());
+        }
+        let written = tables.iter().filter(|_| self.results.is_dir()).chain(&self.into);
+        let check = written.fold(OutputCheck::default(), |check, file| check.writes(file));
+        self.zinc.iter().fold(check, |check, file| check.reads_dataset("--zinc", file)).check()
+    }
+
     /// Writes the tables, and prints the chosen sections.
     fn show(&self, paper: &Paper, folder: &ResultsFolder, outcome: Option<&PlanOutcome>) -> Result<()> {
         let records = folder.records()?;
         let results = Results { paper, records: &records };
         let page = results.page();
         folder.prepare()?;
-        gt_data::write_bytes(&folder.path().join("tables.md"), page.to_markdown().as_bytes())?;
-        gt_data::write_bytes(&folder.path().join("tables.html"), page.to_html().as_bytes())?;
+        let [markdown, html] = self.tables();
+        gt_data::write_bytes(&markdown, page.to_markdown().as_bytes())?;
+        gt_data::write_bytes(&html, page.to_html().as_bytes())?;
         if let Some((file, text)) = self.fill_file(&page)? {
             gt_data::write_bytes(file, text.as_bytes())?;
         }

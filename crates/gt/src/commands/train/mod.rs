@@ -17,7 +17,8 @@ use gt_models::config::Encoding;
 use gt_train::{FoldPredictions, Observer, Prepared, Purpose, Resident, Stop, Trainer};
 
 use self::defaults::fill_defaults;
-use self::planned::{Plan, PlannedRun, Several};
+pub use self::planned::Plan;
+use self::planned::{PlannedRun, Several};
 use self::result::{Done, write_report};
 use super::config_args::ConfigArgs;
 use super::configured_data::ConfiguredData;
@@ -205,10 +206,8 @@ impl Arguments {
                 (threads, Resident::Cpu.backend(data, config, Purpose::Training)?)
             }
         };
-        let trainer = Trainer::new(data, config, run, backend, &mut progress)?;
-        // Only now is it known that a run can resume with it.
-        run.write("config.toml", config.to_toml().as_bytes())?;
         plan.list_members()?;
+        let trainer = Trainer::new(data, config, run, backend, &mut progress)?;
         let parameters = trainer.parameters();
         progress.start(parameters, &device);
         let outcome = trainer.run(interrupt, &mut progress);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use gt_data::write_bytes;
 use gt_models::config::{InitLayers, SetKeys};
 use gt_models::{Config, PublishedSet};
@@ -38,14 +38,15 @@ pub(super) enum Several {
 }
 
 /// The runs of a call: one in a folder of its own, or several in subfolders.
-pub(super) struct Plan {
+pub struct Plan {
     pub(super) several: Option<Several>,
     /// The keys that the user sets; others follow the data. `None` for complete configurations.
     pub(super) set: Option<SetKeys>,
     /// The folder of the run, or of the folders of the runs.
     pub(super) out: PathBuf,
     pub(super) runs: Vec<PlannedRun>,
-    listed: Once,
+    /// Whether the list of new runs is written; none for resumed runs, which have one.
+    listed: Option<Once>,
 }
 
 /// The list of the runs in a folder, from which all of them resume.
@@ -64,12 +65,23 @@ struct Member {
 impl Plan {
     /// The file that lists the runs of a folder.
     const MEMBERS: &str = "members.json";
+    /// The predictions of a cross-validation.
+    pub(super) const OUT_OF_FOLD: &str = "out_of_fold.csv";
 
-    /// Writes the list of several runs, once one of them can begin.
+    /// The folder of runs that a file belongs to.
+    pub fn owner(file: &Path) -> Option<PathBuf> {
+        let file = gt_graph::final_path(file).ok()?;
+        let is_ours = [Self::MEMBERS, Self::OUT_OF_FOLD].iter().any(|name| file.ends_with(name));
+        let members = file.with_file_name(Self::MEMBERS);
+        (is_ours && members.is_file()).then(|| file.parent().map(Path::to_path_buf)).flatten()
+    }
+
+    /// Writes the list of several runs before the first of them begins, so that all of them can be
+    /// resumed at any time.
     pub(super) fn list_members(&self) -> Result<()> {
-        let Some(by) = self.several else { return Ok(()) };
+        let (Some(by), Some(listed)) = (self.several, &self.listed) else { return Ok(()) };
         let mut written = Ok(());
-        self.listed.call_once(|| {
+        listed.call_once(|| {
             let folder = |run: &PlannedRun| {
                 let name = run.run.path().file_name().unwrap_or_default();
                 Member { folder: name.to_string_lossy().into_owned(), config: run.config.clone() }
@@ -85,6 +97,9 @@ impl Plan {
 impl Drop for Plan {
     /// The first run made the folder of all, and removes it last if no run has begun.
     fn drop(&mut self) {
+        if self.listed.as_ref().is_some_and(Once::is_completed) && !self.runs.iter().any(|run| run.run.has_begun()) {
+            let _ = std::fs::remove_file(self.out.join(Self::MEMBERS));
+        }
         while self.runs.pop().is_some() {}
     }
 }
@@ -107,7 +122,7 @@ impl Arguments {
     pub(super) fn reopen(&self, out: &Path) -> Result<Plan> {
         let list = out.join(Plan::MEMBERS);
         let name = out.display().to_string();
-        let mut plan = Plan { several: None, out: out.to_owned(), set: None, runs: Vec::new(), listed: Once::new() };
+        let mut plan = Plan { several: None, out: out.to_owned(), set: None, runs: Vec::new(), listed: None };
         if list.is_file() {
             let text = std::fs::read(&list).with_context(|| list.display().to_string())?;
             let members: Members = serde_json::from_slice(&text).with_context(|| list.display().to_string())?;
@@ -227,22 +242,48 @@ impl Arguments {
             (None, Some(Several::Seeds)) => choose_directory(&format!("{name}-seeds")),
             (None, Some(Several::Folds)) => choose_directory(&format!("{name}-folds")),
         };
-        let mut plan = Plan { several, out, set, runs: Vec::new(), listed: Once::new() };
+        let mut plan = Plan { several, out, set, runs: Vec::new(), listed: Some(Once::new()) };
         if several.is_some() {
             // A run of the folder itself, or other runs in subfolders.
             let begun = [Plan::MEMBERS, "config.toml"].iter().any(|file| plan.out.join(file).exists());
             ensure!(!begun, in_use(&plan.out));
+            let (out, file) = (plan.out.display(), Plan::OUT_OF_FOLD);
+            ensure!(
+                !plan.out.join(file).exists(),
+                "{out}: it holds {file}, which the runs would replace; choose another --out, or move {file} away"
+            );
         }
+        check_spares_data(&plan.out, &config)?;
         for config in configs {
             let (directory, label) = match several.map(|several| several.name(&config)) {
                 Some((folder, label)) => (plan.out.join(folder), Some(label)),
                 None => (plan.out.clone(), None),
             };
-            let run = RunDirectory::open(&directory)?;
-            ensure!(!run.has_begun() && !directory.join(Plan::MEMBERS).exists(), in_use(&directory));
+            ensure!(!directory.join(Plan::MEMBERS).exists(), in_use(&directory));
+            let run = match several {
+                Some(_) => RunDirectory::begin_alone(&directory)?,
+                None => RunDirectory::begin(&directory)?,
+            };
+            ensure!(!run.has_begun(), in_use(&directory));
             plan.runs.push(PlannedRun { run, config, name: name.clone(), label });
         }
         Ok(plan)
+    }
+}
+
+/// Checks that the folder of a new run does not contain its data, which would go with the run.
+fn check_spares_data(out: &Path, config: &Config) -> Result<()> {
+    // A folder that does not exist contains nothing.
+    let Ok(folder) = out.canonicalize() else { return Ok(()) };
+    if config.data.file.is_empty() {
+        return Ok(());
+    }
+    let inside = |file: &PathBuf| file.canonicalize().is_ok_and(|file| file.starts_with(&folder));
+    match gt_data::files_of(Path::new(&config.data.file)).into_iter().find(inside) {
+        Some(file) => {
+            bail!("{}: it contains the data file {}; choose another --out", out.display(), file.display())
+        }
+        None => Ok(()),
     }
 }
 

@@ -215,7 +215,7 @@ fn write_out_of_fold(plan: &Plan, done: &[Done]) -> Result<Option<PathBuf>> {
     if folds.is_empty() {
         return Ok(None);
     }
-    let file = plan.out.join("out_of_fold.csv");
+    let file = plan.out.join(Plan::OUT_OF_FOLD);
     out_of_fold(&folds).write(&file)?;
     Ok(Some(file))
 }
