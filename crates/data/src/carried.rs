@@ -1,5 +1,6 @@
 //! Columns that no model reads (names, ids, SMILES strings), carried from a file to its rows.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -11,7 +12,7 @@ use serde_json::Value;
 use crate::error::FileProblem;
 use crate::extra::Extra;
 use crate::formats::parquet::widen;
-use crate::raw::Bounds;
+use crate::raw::{Bounds, FIRST_INEXACT};
 use crate::scalar::Scalar;
 
 /// Columns that a reader copies from a file to the rows of its graphs, nodes or edges.
@@ -179,6 +180,7 @@ impl Carried {
 #[derive(Default)]
 pub(crate) struct CarriedColumns {
     columns: Vec<(String, Vec<Cells>)>,
+    positions: HashMap<String, usize>,
     /// Graphs so far.
     graphs: usize,
 }
@@ -188,14 +190,13 @@ impl CarriedColumns {
     /// empty for them.
     pub(crate) fn push(&mut self, pieces: Vec<Carried>, graphs: usize) {
         for Carried { name, cells, .. } in pieces {
-            match self.columns.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, parts)) => parts.push(cells),
-                None => {
-                    let before = Cells::Json(vec![Value::Null; self.graphs]);
-                    let parts = if self.graphs == 0 { vec![cells] } else { vec![before, cells] };
-                    self.columns.push((name, parts));
-                }
-            }
+            let at = *self.positions.entry(name).or_insert_with_key(|name| {
+                let before = Cells::Json(vec![Value::Null; self.graphs]);
+                let parts = if self.graphs == 0 { Vec::new() } else { vec![before] };
+                self.columns.push((name.clone(), parts));
+                self.columns.len() - 1
+            });
+            self.columns[at].1.push(cells);
         }
         self.graphs += graphs;
     }
@@ -305,6 +306,11 @@ fn json_text(value: &Value) -> Option<String> {
     }
 }
 
+/// Whether a number is exact as a real number.
+fn is_exact(value: &Value) -> bool {
+    value.is_f64() || value.as_i64().is_some_and(|value| value.unsigned_abs() < FIRST_INEXACT)
+}
+
 /// Returns the narrowest column type that holds all values. Values that fit no type are kept as
 /// JSON text.
 fn narrowest(values: &[Value]) -> ArrayRef {
@@ -315,7 +321,9 @@ fn narrowest(values: &[Value]) -> ArrayRef {
         Arc::new(values.iter().map(Value::as_bool).collect::<BooleanArray>())
     } else if all(Value::is_i64) {
         Arc::new(values.iter().map(Value::as_i64).collect::<Int64Array>())
-    } else if all(Value::is_number) {
+    } else if all(Value::is_u64) {
+        Arc::new(values.iter().map(Value::as_u64).collect::<UInt64Array>())
+    } else if all(|value| value.is_number() && is_exact(value)) {
         Arc::new(values.iter().map(Value::as_f64).collect::<Float64Array>())
     } else {
         Arc::new(values.iter().map(json_text).collect::<StringArray>())

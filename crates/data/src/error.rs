@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gt_graph::{FeatureLayout, GraphError, Level, SchemaError, TargetLayout};
 
+use crate::budget::{LONGEST_CELL, LONGEST_LINE, MOST_COLUMNS};
 use crate::reason::{Problem, Reason};
 
 /// Why a data set could not be read, written, split or fetched.
@@ -103,6 +104,35 @@ pub enum FileProblem {
     /// There is no graph.
     #[error("there is no graph in it")]
     NoGraph,
+    /// The contents take more memory than the file may claim.
+    #[error(
+        "its contents take {} of memory or more, and the limit is {}; if you trust the file, allow more with GT_MAX_DECODED={}",
+        Size(*decoded), Size(*limit), Size(*decoded).generous()
+    )]
+    TooMuch {
+        /// Bytes that the contents take, as far as they are known.
+        decoded: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// More columns than a file may have.
+    #[error("it has more than {MOST_COLUMNS} columns")]
+    TooManyColumns,
+    /// A line that is too long.
+    #[error("line {line} has more than {}; write such graphs as Parquet", Size(LONGEST_LINE))]
+    LongLine {
+        /// Line, from 1.
+        line: usize,
+    },
+    /// A cell that is too long.
+    #[error("line {line}: a cell has more than {}", Size(LONGEST_CELL))]
+    LongCell {
+        /// Line, from 1.
+        line: usize,
+    },
+    /// A first line of a text table that is too long.
+    #[error("its first line has more than {}; it should hold the names of the columns", Size(LONGEST_CELL))]
+    LongHeader,
     /// There are no columns.
     #[error("it is empty; a table begins with the names of its columns")]
     NoColumns,
@@ -299,6 +329,32 @@ pub enum FileProblem {
     /// An entry of an index list is not the position of a molecule.
     #[error("\"{0}\" is not the position of a molecule")]
     NotAPosition(String),
+}
+
+/// A number of bytes, for messages.
+#[derive(Clone, Copy)]
+struct Size(u64);
+
+impl Size {
+    const UNITS: [(u64, &'static str); 3] = [(1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")];
+
+    /// A value of `GT_MAX_DECODED` that is larger than this size.
+    fn generous(self) -> String {
+        match self.0 / 1_000_000_000 {
+            whole @ ..1_000_000_000 => format!("{}G", 2 * whole + 1),
+            _ => "20000000000G".into(),
+        }
+    }
+}
+
+impl std::fmt::Display for Size {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Some((unit, name)) = Self::UNITS.into_iter().find(|(unit, _)| self.0 >= *unit) else {
+            return write!(f, "{} bytes", self.0);
+        };
+        let amount = self.0 as f64 / unit as f64;
+        write!(f, "{amount:.*} {name}B", usize::from(amount < 10.0 && amount.fract() != 0.0))
+    }
 }
 
 /// Formats the numbers of columns as words.

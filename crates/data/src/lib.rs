@@ -7,6 +7,7 @@
 extern crate self as graph_transformer_data;
 
 mod atomic;
+mod budget;
 mod carried;
 mod choice;
 mod columns;
@@ -32,6 +33,7 @@ mod split;
 mod stored_schema;
 
 pub use atomic::{prepare_bytes, write_bytes};
+pub use budget::raise_decoded_limit;
 pub use carried::{Carried, Keep, KeptColumns};
 pub use choice::{ColumnChoice, Task};
 pub use dataset::{Dataset, Splits};

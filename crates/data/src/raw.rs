@@ -169,6 +169,7 @@ pub(crate) enum Values {
         numbers: Vec<f64>,
         real: Vec<bool>,
         words: Words,
+        wide: WideIntegers,
     },
     /// Cells of which at least one is not a number.
     Texts(StringArray),
@@ -178,7 +179,36 @@ pub(crate) enum Values {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Written<'a> {
     Text(&'a str),
-    Number(f64),
+    Number(Number),
+}
+
+/// From 2^53 on, a real number may stand for several whole numbers.
+pub(crate) const FIRST_INEXACT: u64 = 1 << 53;
+
+/// Whole numbers among the values of JSON that are not exact as real numbers, with the numbers of
+/// their values.
+#[derive(Debug, Default)]
+pub(crate) struct WideIntegers(Vec<(usize, i128)>);
+
+impl WideIntegers {
+    /// Notes value number `at`.
+    pub(crate) fn push(&mut self, at: usize, value: i128) {
+        self.0.push((at, value));
+    }
+
+    /// Forgets all values from number `values` on.
+    pub(crate) fn truncate(&mut self, values: usize) {
+        self.0.truncate(self.0.partition_point(|(at, _)| *at < values));
+    }
+
+    /// Appends those of further values, of which `before` come first.
+    pub(crate) fn append(&mut self, before: usize, other: Self) {
+        self.0.extend(other.0.into_iter().map(|(at, value)| (before + at, value)));
+    }
+
+    pub(crate) fn get(&self, at: usize) -> Option<i128> {
+        self.0.binary_search_by_key(&at, |(at, _)| *at).ok().map(|found| self.0[found].1)
+    }
 }
 
 /// Texts among the values of JSON.
@@ -331,7 +361,7 @@ impl RawColumn {
             Values::Written { words, .. } if words.text(at).is_some() => {
                 Ok(Written::Text(words.text(at).unwrap_or_default()))
             }
-            _ => self.number(at).map(Written::Number),
+            _ => Ok(Written::Number(self.exact(at))),
         }
     }
 
@@ -349,17 +379,35 @@ impl RawColumn {
         }
     }
 
+    /// The number at a position without loss. It is not null.
+    pub(crate) fn exact(&self, at: usize) -> Number {
+        let parsed = |text: &str| match text.trim().parse() {
+            Ok(digits) => Number::whole(digits),
+            Err(_) => Number::Real(parse(text).unwrap_or(f64::NAN)),
+        };
+        match &self.values {
+            Values::Integers(values) => Number::Integer(values[at]),
+            Values::Reals(values) => Number::Real(values[at].into()),
+            Values::Doubles(values) => Number::Real(values[at]),
+            Values::Written { numbers, words, wide, .. } => match wide.get(at) {
+                Some(digits) => Number::whole(digits),
+                None => words.text(at).map_or(Number::Real(numbers[at]), parsed),
+            },
+            Values::Texts(texts) => parsed(texts.value(at)),
+        }
+    }
+
     /// The number at a position if it is whole and at least 0. Otherwise `wrong` makes the problem
     /// from the number.
     pub(crate) fn index(&self, at: usize, wrong: impl FnOnce(Number) -> Problem) -> Result<u32, Problem> {
         let value = self.number(at)?;
-        is_index(value).then_some(value as u32).ok_or_else(|| wrong(Number(value)))
+        is_index(value).then_some(value as u32).ok_or_else(|| wrong(self.exact(at)))
     }
 
     /// The number at a position if it is finite in single precision.
     pub(crate) fn real(&self, at: usize) -> Result<f32, Problem> {
         let value = self.number(at)?;
-        Some(value as f32).filter(|value| value.is_finite()).ok_or(Problem::NotFinite(Number(value)))
+        Some(value as f32).filter(|value| value.is_finite()).ok_or(Problem::NotFinite(Number::Real(value)))
     }
 
     /// Appends the values of a range as indices.

@@ -3,6 +3,7 @@
 //! Both readers decode and check in the same way. A reader of whole files stops at the first graph
 //! that cannot be used. A reader of chunks continues, and reports the reason.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -130,7 +131,7 @@ fn read_whole(
     expected: Option<&Expected<'_>>,
     choice: &ColumnChoice,
 ) -> Result<Dataset> {
-    let mut resolver = Resolver::new(expected, choice, decoder.room());
+    let mut resolver = Resolver::new(expected, choice, decoder.room(), decoder.budget());
     let mut first = 0;
     let mut origin = None;
     let mut carried = CarriedColumns::default();
@@ -222,7 +223,7 @@ pub struct GraphReader {
     /// Rows of the graphs in tables, known after the first chunk.
     origin: Option<Arc<TableRows>>,
     /// Names of the carried columns, known after the first chunk.
-    carried: Option<Vec<String>>,
+    carried: Option<HashSet<String>>,
 }
 
 /// Consecutive graphs of a file.
@@ -275,10 +276,10 @@ impl GraphReader {
     /// If the file as a whole cannot be read.
     pub fn open_with(path: &Path, expected: &Expected<'_>, limits: ChunkLimits, keep: &Keep) -> Result<Self> {
         let roles = FileRoles::default();
-        let decoder = Some(Decoder::open(path, &roles, Some(expected), limits, Some(keep))?);
+        let decoder = Decoder::open(path, &roles, Some(expected), limits, Some(keep))?;
         // A chunk does not need memory for the whole file.
-        let resolver = Resolver::new(Some(expected), &roles.columns, (0, 0));
-        Ok(Self { path: path.into(), decoder, resolver, first: 0, origin: None, carried: None })
+        let resolver = Resolver::new(Some(expected), &roles.columns, (0, 0), decoder.budget());
+        Ok(Self { path: path.into(), decoder: Some(decoder), resolver, first: 0, origin: None, carried: None })
     }
 
     /// The error of a graph that cannot be used. In tables it names the row.

@@ -6,18 +6,61 @@ use gt_graph::{GraphError, Level};
 
 /// A number of a file. Equal numbers compare equal, including NaN.
 #[derive(Clone, Copy, Debug)]
-pub struct Number(pub f64);
+pub enum Number {
+    /// A whole number.
+    Integer(i64),
+    /// A whole number beyond `i64`.
+    Unsigned(u64),
+    /// Any number.
+    Real(f64),
+}
+
+impl Number {
+    /// A whole number; rounded beyond 64 bits.
+    pub(crate) fn whole(digits: i128) -> Self {
+        match (i64::try_from(digits), u64::try_from(digits)) {
+            (Ok(digits), _) => Self::Integer(digits),
+            (_, Ok(digits)) => Self::Unsigned(digits),
+            _ => Self::Real(digits as f64),
+        }
+    }
+
+    /// The number, if it is stored as a whole number.
+    pub(crate) fn digits(self) -> Option<i128> {
+        match self {
+            Self::Integer(digits) => Some(digits.into()),
+            Self::Unsigned(digits) => Some(digits.into()),
+            Self::Real(_) => None,
+        }
+    }
+
+    fn real(self) -> f64 {
+        match self {
+            Self::Integer(digits) => digits as f64,
+            Self::Unsigned(digits) => digits as f64,
+            Self::Real(value) => value,
+        }
+    }
+}
 
 impl PartialEq for Number {
     fn eq(&self, other: &Self) -> bool {
-        self.0.total_cmp(&other.0).is_eq() || self.0 == other.0 || self.0.is_nan() && other.0.is_nan()
+        match (self.digits(), other.digits()) {
+            (Some(own), Some(other)) => own == other,
+            _ => self.real() == other.real() || self.real().is_nan() && other.real().is_nan(),
+        }
     }
 }
 
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Long numbers are easier to read with an exponent.
-        if self.0.abs() >= 1e16 && self.0.is_finite() { write!(f, "{:e}", self.0) } else { self.0.fmt(f) }
+        match self {
+            Self::Integer(digits) => digits.fmt(f),
+            Self::Unsigned(digits) => digits.fmt(f),
+            // Long numbers are easier to read with an exponent.
+            Self::Real(value) if value.abs() >= 1e16 && value.is_finite() => write!(f, "{value:e}"),
+            Self::Real(value) => value.fmt(f),
+        }
     }
 }
 
@@ -27,7 +70,7 @@ impl fmt::Display for Number {
 /// use graph_transformer_data::{Number, Problem, Reason};
 /// use gt_graph::Level;
 ///
-/// let problem = Problem::NotFinite(Number(f64::NAN));
+/// let problem = Problem::NotFinite(Number::Real(f64::NAN));
 /// let reason = Reason::Cell { level: Level::Node, row: 3, column: "charge".into(), problem };
 /// assert_eq!(reason.to_string(), "node 3, column \"charge\": NaN is not a finite 32-bit number");
 /// ```
@@ -144,6 +187,9 @@ pub enum Problem {
         "\"{0}\" is not a number, but other values of the column are; correct it (a target may also be left empty)"
     )]
     TextAmongNumbers(String),
+    /// A real number as an id that real numbers do not hold exactly.
+    #[error("{0} is a real number, and real numbers hold no ids beyond 2^53 exactly; write whole numbers or texts")]
+    InexactId(String),
     /// A name that the vocabulary does not have.
     #[error("\"{value}\" is not among the {known}")]
     UnknownName {
@@ -232,12 +278,17 @@ pub enum Problem {
     #[error("it is missing, and so are features of nodes to count")]
     NoNodeCount,
     /// A number of nodes that no other data in the file supports.
-    #[error("{nodes} nodes, but no features of nodes and only {edges} edges")]
+    #[error(
+        "{nodes} nodes, but no features of nodes and only {edges} edges; the file may have {left} more such nodes. If you trust it, allow more with GT_MAX_DECODED={}G",
+        (*nodes as u64).div_ceil(1_000_000)
+    )]
     Unbacked {
         /// Nodes stated.
         nodes: usize,
         /// Edges found.
         edges: usize,
+        /// Nodes that the file may still have without features and edges.
+        left: u64,
     },
     /// A target does not have one value per row and column.
     #[error("{found} target values, expected {columns} for each of {rows} {level}s")]

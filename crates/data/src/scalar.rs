@@ -1,7 +1,7 @@
 //! Single values of a carried column, for text formats.
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float32Type, Float64Type};
+use arrow_array::types::{Float32Type, Float64Type, UInt64Type};
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 
@@ -13,6 +13,7 @@ use crate::raw::Values;
 pub(crate) enum Scalar<'a> {
     Text(&'a str),
     Integer(i64),
+    Unsigned(u64),
     Single(f32),
     Double(f64),
     Boolean(bool),
@@ -30,6 +31,7 @@ impl<'a> Scalar<'a> {
             DataType::Boolean => Scalar::Boolean(values.as_boolean().value(row)),
             DataType::Float32 => Scalar::Single(values.as_primitive::<Float32Type>().value(row)),
             DataType::Float64 => Scalar::Double(values.as_primitive::<Float64Type>().value(row)),
+            DataType::UInt64 => Scalar::Unsigned(values.as_primitive::<UInt64Type>().value(row)),
             _ => match parquet::numbers(&values.slice(row, 1))? {
                 Values::Integers(value) => Scalar::Integer(value[0]),
                 _ => return None,
@@ -56,6 +58,7 @@ impl<'a> Scalar<'a> {
         match self {
             Scalar::Text(text) => (*text).into(),
             Scalar::Integer(value) => value.to_string(),
+            Scalar::Unsigned(value) => value.to_string(),
             Scalar::Single(value) => format!("{value:?}"),
             Scalar::Double(value) => format!("{value:?}"),
             Scalar::Boolean(value) => value.to_string(),

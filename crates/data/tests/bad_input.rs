@@ -53,11 +53,11 @@ fn json_lines_say_what_is_wrong_and_where() {
         ),
         (
             r#"{"num_nodes": 2, "node_feat": [[1], [2]], "edge_index": [[0], [-1]], "edge_attr": [[1]], "y": [0.5]}"#,
-            cell(edge, 0, "edge_index", Problem::NotANode(Number(-1.0))),
+            cell(edge, 0, "edge_index", Problem::NotANode(Number::Real(-1.0))),
         ),
         (
             r#"{"num_nodes": 2, "node_feat": [[1], [2]], "edge_index": [[0], [0.5]], "edge_attr": [[1]], "y": [0.5]}"#,
-            cell(edge, 0, "edge_index", Problem::NotANode(Number(0.5))),
+            cell(edge, 0, "edge_index", Problem::NotANode(Number::Real(0.5))),
         ),
         (
             r#"{"num_nodes": 2, "node_feat": [[1], [2]], "edge_index": [[0, 1]], "edge_attr": [[1]], "y": [0.5]}"#,
@@ -77,7 +77,7 @@ fn json_lines_say_what_is_wrong_and_where() {
         ),
         (
             r#"{"num_nodes": 2, "node_feat": [[1], [-2]], "edge_index": [[], []], "edge_attr": [], "y": [0.5]}"#,
-            cell(node, 1, "node_feat", Problem::NotACategory { value: Number(-2.0), inferred: true }),
+            cell(node, 1, "node_feat", Problem::NotACategory { value: Number::Real(-2.0), inferred: true }),
         ),
         (
             r#"{"num_nodes": 2, "edge_index": [[], []], "edge_attr": [], "y": [0.5]}"#,
@@ -89,7 +89,7 @@ fn json_lines_say_what_is_wrong_and_where() {
         ),
         (
             r#"{"num_nodes": 2.5, "node_feat": [[1], [2]], "edge_index": [[], []], "edge_attr": [], "y": [0.5]}"#,
-            column("num_nodes", Problem::NotANodeCount(Number(2.5))),
+            column("num_nodes", Problem::NotANodeCount(Number::Real(2.5))),
         ),
         (
             r#"{"num_nodes": [2], "node_feat": [[1], [2]], "edge_index": [[], []], "edge_attr": [], "y": [0.5]}"#,
@@ -97,7 +97,7 @@ fn json_lines_say_what_is_wrong_and_where() {
         ),
         (
             r#"{"num_nodes": 2, "node_feat": [[1], [2]], "edge_index": [[], []], "edge_attr": [], "y": [1e39]}"#,
-            cell(Level::Graph, 0, "y", Problem::NotFinite(Number(1e39))),
+            cell(Level::Graph, 0, "y", Problem::NotFinite(Number::Real(1e39))),
         ),
         (
             r#"{"num_nodes": 2, "node_feat": [[1], [2]], "edge_index": [[], []], "edge_attr": [], "y": [1, 2, 3]}"#,
@@ -167,7 +167,7 @@ fn a_class_that_is_none_is_named() {
     else {
         panic!("graph 1 is wrong");
     };
-    assert_eq!(reason, cell(Level::Graph, 0, "y", Problem::NotAClass(Number(-2.0))));
+    assert_eq!(reason, cell(Level::Graph, 0, "y", Problem::NotAClass(Number::Real(-2.0))));
 }
 
 /// The table, the row and the column of an error, with the problem.
@@ -198,20 +198,20 @@ fn tables_name_row_and_column() {
             "src,dst\n",
             "nodes",
             "kind",
-            Problem::NotACategory { value: Number(-2.0), inferred: true },
+            Problem::NotACategory { value: Number::Real(-2.0), inferred: true },
         ),
         ("node,kind,x\n0,1,0.5\n1,2,\n", "src,dst\n", "nodes", "x", gap),
-        ("node,kind,x\n0,1,0.5\n1,2,nan\n", "src,dst\n", "nodes", "x", Problem::NotFinite(Number(f64::NAN))),
+        ("node,kind,x\n0,1,0.5\n1,2,nan\n", "src,dst\n", "nodes", "x", Problem::NotFinite(Number::Real(f64::NAN))),
         (
             "node,kind,y\n0,1,0\n1,2,1700000000000\n",
             "src,dst\n",
             "nodes",
             "y",
-            Problem::NotAClass(Number(1_700_000_000_000.0)),
+            Problem::NotAClass(Number::Real(1_700_000_000_000.0)),
         ),
         ("node,kind,x\n0,1,0.5\n1,2,heavy\n", "src,dst\n", "nodes", "x", Problem::TextAmongNumbers("heavy".into())),
         ("node,kind,x\n0,1,0.5\n1,NA,1.5\n", "src,dst\n", "nodes", "kind", Problem::TextAmongNumbers("NA".into())),
-        ("node,kind,x\n0,1,0.5\n1,2,1e50\n", "src,dst\n", "nodes", "x", Problem::NotFinite(Number(1e50))),
+        ("node,kind,x\n0,1,0.5\n1,2,1e50\n", "src,dst\n", "nodes", "x", Problem::NotFinite(Number::Real(1e50))),
     ];
     for (nodes, edges, table, column, problem) in cases {
         assert_eq!(row(read_pair(nodes, edges)), (format!("t_{table}.csv"), 2, column.into(), problem));

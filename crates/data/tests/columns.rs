@@ -62,7 +62,7 @@ fn in_column(column: &str, problem: Problem) -> Reason {
 
 /// A number that is not a category, in a column that is known to be categorical.
 fn no_category(value: f64) -> Problem {
-    Problem::NotACategory { value: Number(value), inferred: false }
+    Problem::NotACategory { value: Number::Real(value), inferred: false }
 }
 
 /// A file that is small enough for one chunk.
@@ -530,7 +530,7 @@ fn encodings_need_whole_roles_and_no_broken_line_decides_about_them() {
     let path = file(folder.path(), "g.jsonl", &text.concat());
     let schema = Schema::default();
     let chunk = read_chunk(&path, &with_encoding(&schema, EncodingKind::WeisfeilerLehman, 2));
-    let no_role = |value| at_node(1, "wl_pe", Problem::NotARole(Number(value)));
+    let no_role = |value| at_node(1, "wl_pe", Problem::NotARole(Number::Real(value)));
     let rows = in_column("wl_pe", Problem::RowCount { found: 1, expected: 2 });
     assert_eq!(reasons(&chunk)[1..], [(2, no_role(1.5)), (3, no_role(-1.0)), (4, rows)]);
     assert_eq!(chunk.graphs.encodings().weisfeiler_lehman.as_deref(), Some(&[0, 1, 2, 1][..]));

@@ -263,8 +263,9 @@ fn defects() -> Vec<Defect> {
     };
     let feature = |real: bool, value: Option<f64>| damage(real, false, &|graph| graph.features[1] = value);
     let coordinate = |value: Option<f64>| damage(false, true, &|graph| graph.lap.as_mut().unwrap()[1] = value);
-    let no_category =
-        |value: f64, inferred: bool| node(1, "node_feat", Problem::NotACategory { value: Number(value), inferred });
+    let no_category = |value: f64, inferred: bool| {
+        node(1, "node_feat", Problem::NotACategory { value: Number::Real(value), inferred })
+    };
     let mut defects = Vec::new();
     let mut add = |name, content, real, expected: Reason, inferred, forms| {
         defects.push(Defect { name, content, real, expected, inferred, forms });
@@ -292,7 +293,7 @@ fn defects() -> Vec<Defect> {
     for (name, value, forms) in
         [("NaN", f64::NAN, without_json()), ("infinity", f64::INFINITY, without_json()), ("too large", 1e39, all())]
     {
-        let reason = node(1, "node_feat", Problem::NotFinite(Number(value)));
+        let reason = node(1, "node_feat", Problem::NotFinite(Number::Real(value)));
         add(name, feature(true, Some(value)), true, reason.clone(), Some(reason), forms);
     }
     let nowhere = damage(false, false, &|graph| graph.edges[1] = (1, 9));
@@ -311,7 +312,7 @@ fn defects() -> Vec<Defect> {
     for (name, value, forms) in
         [("a coordinate NaN", f64::NAN, without_json()), ("a coordinate too large", 1e39, all())]
     {
-        let reason = node(1, "lap_pe", Problem::NotFinite(Number(value)));
+        let reason = node(1, "lap_pe", Problem::NotFinite(Number::Real(value)));
         add(name, coordinate(Some(value)), false, reason.clone(), Some(reason), forms);
     }
     let short = damage(false, true, &|graph| graph.lap.as_mut().unwrap().truncate(1));

@@ -23,6 +23,8 @@ the same text.
 * `--json` prints output for programs, where a command has this option.
 * `GT_CACHE` names the folder of the cache. `GT_SIMD=avx512`, `avx2` or `portable` chooses the CPU's
   kernels.
+* `GT_MAX_DECODED=8G` raises the memory that the contents of a data file may take. The default is
+  256 MB, or 64 times the size of the file ([limits](file-formats.md#limits)).
 
 | exit code | meaning |
 |---|---|

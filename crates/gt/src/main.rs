@@ -2,6 +2,7 @@
 
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
+mod byte_size;
 mod cache;
 #[cfg(test)]
 mod command_reference;
@@ -42,6 +43,18 @@ fn main() -> ExitCode {
     threads::start_pool(arguments.threads.map(usize::from));
     if let Some(Err(problem)) = std::env::var("GT_SIMD").ok().map(|name| gt_nn::cpu::Isa::named(&name)) {
         console::warn(&format!("GT_SIMD: {problem}; {} is used", gt_nn::cpu::Isa::detect().name()));
+    }
+    if let Some(limit) = std::env::var_os("GT_MAX_DECODED").filter(|limit| !limit.is_empty()) {
+        match byte_size::parse(&limit.to_string_lossy()) {
+            Some(bytes) => gt_data::raise_decoded_limit(bytes),
+            None => {
+                let limit = limit.to_string_lossy();
+                console::say!(
+                    "error: GT_MAX_DECODED: \"{limit}\" is not a size; write bytes, or a size such as 500M or 8G"
+                );
+                return ExitCode::from(2);
+            }
+        }
     }
     // Trainings can be resumed, and handle signals themselves.
     if !matches!(arguments.command, commands::Command::Train(_) | commands::Command::Reproduce(_)) {

@@ -32,7 +32,7 @@ pub use import::{NotATransformer, schema_of_checkpoint};
 pub use initial_weights::initial_weights;
 pub use model::{
     Ensemble, EnsembleError, GraphAttention, Model, ModelError, ModelFileError, OutputMean, PairGroup, Predictions,
-    Scaling, ScalingProblem, is_directed, largest, mean_and_spread, scores_both_orders, sigmoid,
+    Scaling, ScalingProblem, Softmax, is_directed, largest, mean_and_spread, scores_both_orders, sigmoid,
 };
 pub use names::{norm_name, parameter_name};
 pub use presets::Preset;

@@ -4,7 +4,7 @@
 use gt_data::Records;
 use gt_graph::{Level, Split, TargetColumn};
 use gt_models::config::OutputKind;
-use gt_models::{Predictions, sigmoid};
+use gt_models::{Predictions, Softmax, sigmoid};
 
 use crate::class_names::{add_classes, probability_name};
 use crate::outcome::Outcome;
@@ -88,8 +88,10 @@ pub fn out_of_fold(folds: &[&FoldPredictions]) -> Records {
             OutputKind::Classes | OutputKind::TwoClasses => {
                 let classes = rows.iter().map(|(fold, row)| Some(fold.outputs.class(*row)));
                 add_classes(&mut records, &format!("predicted_{name}"), target, classes);
+                let probabilities: Vec<Softmax<'_>> =
+                    rows.iter().map(|(fold, row)| fold.outputs.softmax(*row)).collect();
                 for class in 0..first.outputs.width {
-                    let probability = rows.iter().map(|(fold, row)| fold.outputs.probability(*row, class));
+                    let probability = probabilities.iter().map(|row| row.probability(class));
                     records.reals(&probability_name(name, target, class), probability);
                 }
             }

@@ -13,7 +13,7 @@ use gt_data::{
 };
 use gt_graph::{GraphStore, Layout, Level};
 use gt_models::config::OutputKind;
-use gt_models::{EncodingError, Ensemble, Model, Predictions, add_encodings, sigmoid};
+use gt_models::{EncodingError, Ensemble, Model, Predictions, Softmax, add_encodings, sigmoid};
 use gt_nn::backend::Device;
 
 use crate::class_names::{add_classes, probability_name};
@@ -388,10 +388,11 @@ impl Answer {
                 let (name, column) = (&names[0], &target.columns[0]);
                 let classes = places.iter().map(|place| place.map(|row| self.values.class(row)));
                 add_classes(records, name, column, classes);
+                let rows: Vec<Option<Softmax<'_>>> =
+                    places.iter().map(|place| place.map(|row| self.values.softmax(row))).collect();
                 for class in 0..self.values.width {
-                    let probability =
-                        |place: &Option<usize>| place.map_or(f32::NAN, |row| self.values.probability(row, class));
-                    records.reals(&probability_name(name, column, class), places.iter().map(probability));
+                    let probabilities = rows.iter().map(|row| row.map_or(f32::NAN, |row| row.probability(class)));
+                    records.reals(&probability_name(name, column, class), probabilities);
                 }
             }
             OutputKind::Labels => {

@@ -5,10 +5,12 @@ pub(crate) mod parquet;
 pub(crate) mod tables;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use gt_graph::Schema;
 
 use self::tables::{FileRoles, TablePaths};
+use crate::budget::Budget;
 use crate::carried::Keep;
 use crate::dataset::Dataset;
 use crate::error::{DataError, FileProblem, RequestProblem, Result};
@@ -148,6 +150,15 @@ impl Decoder {
         match self {
             Self::Parquet(decoder) => decoder.room(),
             Self::JsonLines(_) | Self::Tables(_) => (0, 0),
+        }
+    }
+
+    /// The budget of the file; of tables, that of the table of nodes.
+    pub(crate) fn budget(&self) -> Arc<Budget> {
+        match self {
+            Self::Parquet(decoder) => decoder.budget(),
+            Self::JsonLines(decoder) => decoder.budget(),
+            Self::Tables(decoder) => decoder.budget(),
         }
     }
 }

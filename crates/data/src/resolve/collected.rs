@@ -6,11 +6,12 @@ use gt_graph::{GraphStore, Level, TargetColumn, TargetKind, TargetSchema};
 
 use super::lookup::{Lookup, sort_names};
 use super::targets::{FoundTargets, Labelled, class_by_name};
+use crate::budget::MOST_COLUMNS;
 use crate::choice::{ColumnChoice, Task};
 use crate::columns as c;
 use crate::error::FileProblem;
-use crate::raw::{CellKind, RawColumn, RawTargets};
-use crate::reason::{Problem, Reason};
+use crate::raw::{CellKind, FIRST_INEXACT, RawColumn, RawTargets, WideIntegers};
+use crate::reason::{Number, Problem, Reason};
 
 /// Real numbers are classes only if there are at most so many.
 const MOST_CLASSES: usize = 20;
@@ -46,6 +47,8 @@ struct Column {
     /// The names of the classes, if any value is a text. Values are then numbers of names.
     names: Option<Lookup>,
     values: Vec<f64>,
+    /// Whole numbers among the values that are not exact as real numbers.
+    wide: WideIntegers,
     /// End of each graph's values.
     ends: Vec<usize>,
 }
@@ -63,7 +66,13 @@ impl Column {
                     number => number,
                 },
             };
-            self.values.push(value.map_err(|problem| (at - start, problem))?);
+            let value = value.map_err(|problem| (at - start, problem))?;
+            if value.abs() >= FIRST_INEXACT as f64
+                && let Some(digits) = raw.exact(at).digits()
+            {
+                self.wide.push(self.values.len(), digits);
+            }
+            self.values.push(value);
         }
         Ok(())
     }
@@ -71,14 +80,27 @@ impl Column {
     /// Names the classes, which were numbers so far.
     fn name_classes(&mut self) {
         let mut names = Lookup::open();
-        for value in self.values.iter_mut().filter(|value| !value.is_nan()) {
+        for (at, value) in self.values.iter_mut().enumerate().filter(|(_, value)| !value.is_nan()) {
+            let name = match self.wide.get(at) {
+                Some(digits) => digits.to_string(),
+                None => format!("{value}"),
+            };
             *value = match *value {
                 // -1 is a missing label.
                 -1.0 => f64::NAN,
-                number => f64::from(names.number_of(&format!("{number}")).expect("the names are open")),
+                _ => f64::from(names.number_of(&name).expect("the names are open")),
             };
         }
         self.names = Some(names);
+    }
+
+    /// The problem of a value with the digits of the file.
+    fn exactly(&self, graph: usize, at: usize, problem: Problem) -> Problem {
+        let first = if graph == 0 { 0 } else { self.ends[graph - 1] };
+        match (problem, self.wide.get(first + at)) {
+            (Problem::NotAClass(_), Some(digits)) => Problem::NotAClass(Number::whole(digits)),
+            (problem, _) => problem,
+        }
     }
 
     fn of_graph(&self, graph: usize) -> &[f64] {
@@ -179,6 +201,9 @@ impl Collected {
             Ok(targets) => targets,
             Err(reason) => return Ok(Err(reason)),
         };
+        if targets.len() > MOST_COLUMNS {
+            return Err(FileProblem::TooManyColumns);
+        }
         let names: Vec<String> = targets.iter().map(|target| target.name.clone()).collect();
         let chosen: Vec<&Target> = match choice.targets.is_empty() {
             true => targets.iter().filter(|target| !choice.ignore.contains(&target.name)).collect(),
@@ -304,9 +329,11 @@ impl Collected {
                     let value = self.columns[target.column].of_graph(graph)[row * target.width + target.at];
                     let value =
                         if places.is_empty() || value.is_nan() { value } else { f64::from(places[value as usize]) };
-                    labels
-                        .push(kind, value, 0)
-                        .map_err(|problem| (graph, Reason::cell(level, row, &target.name, problem)))?;
+                    labels.push(kind, value, 0).map_err(|problem| {
+                        let problem =
+                            self.columns[target.column].exactly(graph, row * target.width + target.at, problem);
+                        (graph, Reason::cell(level, row, &target.name, problem))
+                    })?;
                 }
             }
         }

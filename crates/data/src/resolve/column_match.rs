@@ -2,6 +2,7 @@
 
 use gt_graph::{FeatureSchema, Level};
 
+use crate::budget::MOST_COLUMNS;
 use crate::choice::ColumnChoice;
 use crate::error::FileProblem;
 use crate::raw::{CellKind, Extent, NamedColumn, RawColumn, RawFeatures};
@@ -109,6 +110,10 @@ impl ColumnMatch {
     ) -> Result<(FeatureSchema, Self), FileProblem> {
         let (all, mut arrangement, exhaustive) = match raw {
             RawFeatures::Native(columns) => {
+                let width = |column: &RawColumn| column.width(graph).unwrap_or(0);
+                if columns[NUMBERS..=FLOATS].iter().map(width).sum::<usize>() > MOST_COLUMNS {
+                    return Err(FileProblem::TooManyColumns);
+                }
                 let (schema, arrangement) = infer_native(level, columns, graph);
                 (schema, arrangement, true)
             }

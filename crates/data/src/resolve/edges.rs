@@ -2,14 +2,11 @@
 
 use gt_graph::{Level, MAX_INDEX};
 
+use crate::budget::Budget;
 use crate::columns as c;
 use crate::error::FileProblem;
 use crate::raw::{Extent, RawFeatures, RawGraphs};
-use crate::reason::{Number, Problem, Reason};
-
-/// Limit for a number of nodes that no node features support: it may exceed the largest end of an
-/// edge by this many. Otherwise a number in a small file could allocate any amount of memory.
-const UNBACKED_NODES: usize = 1 << 20;
+use crate::reason::{Problem, Reason};
 
 /// The edge list of one graph, in reusable buffers.
 #[derive(Default)]
@@ -56,13 +53,15 @@ impl Edges {
         if stated.depth(graph) != 0 {
             return Err(wrong(Problem::NotSingle));
         }
-        let value = stated.number(stated.rows.range(stated.rows(graph).start).start).map_err(wrong)?;
+        let at = stated.rows.range(stated.rows(graph).start).start;
+        let value = stated.number(at).map_err(wrong)?;
         let count = (value >= 0.0 && value <= MAX_INDEX as f64 && value.fract() == 0.0).then_some(value as usize);
-        count.ok_or_else(|| wrong(Problem::NotANodeCount(Number(value))))
+        count.ok_or_else(|| wrong(Problem::NotANodeCount(stated.exact(at))))
     }
 
-    /// Reads and checks the edges of a graph.
-    pub(super) fn read(&mut self, raw: &RawGraphs, graph: usize) -> Result<(), Reason> {
+    /// Reads and checks the edges of a graph. Nodes that neither features nor edges back are
+    /// charged to the budget of the file.
+    pub(super) fn read(&mut self, raw: &RawGraphs, graph: usize, budget: &Budget) -> Result<(), Reason> {
         let nodes = Self::count_nodes(raw, graph)?;
         let column = &raw.edge_index;
         if !column.is_present(graph) {
@@ -85,8 +84,11 @@ impl Edges {
             RawFeatures::Native(columns) => columns.iter().any(|column| column.is_present(graph)),
             RawFeatures::Named(_) => true,
         };
-        if !backed && nodes > 2 * edges + UNBACKED_NODES {
-            return Err(Reason::column(c::NUM_NODES, Problem::Unbacked { nodes, edges }));
+        if !backed {
+            let claimed = nodes.saturating_sub(2 * edges) as u64;
+            budget
+                .charge_nodes(claimed)
+                .map_err(|left| Reason::column(c::NUM_NODES, Problem::Unbacked { nodes, edges, left }))?;
         }
         self.nodes = nodes;
         Ok(())

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use gt_graph::{TargetColumn, Vocabulary};
 
-use crate::raw::{RawColumn, Written};
+use crate::raw::{FIRST_INEXACT, RawColumn, Written};
 use crate::reason::{KnownNames, Number, Problem};
 
 /// Turns the values of one column into the numbers of their names.
@@ -87,8 +87,12 @@ impl Lookup {
             }
             Written::Text(name) => self.number_of(name),
             Written::Number(number) => {
-                let wrong = || Problem::NotACategory { value: Number(number), inferred: false };
-                let digits = whole(number).ok_or_else(wrong)?;
+                let wrong = || Problem::NotACategory { value: number, inferred: false };
+                let digits = match number {
+                    Number::Real(number) => whole(number).map(i128::from),
+                    whole => whole.digits(),
+                };
+                let digits = digits.ok_or_else(wrong)?;
                 if let Some(written) = &self.written {
                     let size = written.len();
                     let index = usize::try_from(digits).map_err(|_| wrong())?;
@@ -99,7 +103,7 @@ impl Lookup {
                         None => Err(Problem::BeyondVocabulary { value: index, size }),
                     };
                 }
-                match self.by_number.get(&digits) {
+                match i64::try_from(digits).ok().and_then(|digits| self.by_number.get(&digits)) {
                     Some(number) => Ok(*number),
                     None => self.number_of(&digits.to_string()),
                 }
@@ -152,5 +156,5 @@ pub(super) fn sort_names(names: &[String]) -> (Vec<String>, Vec<u32>) {
 
 /// A number as an integer, if it is whole.
 fn whole(number: f64) -> Option<i64> {
-    (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64)
+    (number.fract() == 0.0 && number.abs() < FIRST_INEXACT as f64).then_some(number as i64)
 }

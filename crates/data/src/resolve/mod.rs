@@ -25,6 +25,7 @@ use self::encodings::EncodingRows;
 use self::features::Features;
 use self::split::SplitRows;
 use self::targets::{FoundTargets, Targets};
+use crate::budget::Budget;
 use crate::carried::{Keep, KeptColumns};
 use crate::choice::ColumnChoice;
 use crate::columns as c;
@@ -167,6 +168,7 @@ pub(crate) struct Resolver {
     choice: ColumnChoice,
     /// Expected numbers of nodes and edges, limited by what the size of the file justifies.
     room: (usize, usize),
+    budget: Arc<Budget>,
     store: GraphStore,
     edges: Edges,
     features: [Features; 2],
@@ -195,12 +197,19 @@ pub(crate) struct Resolved {
 
 impl Resolver {
     /// Creates a resolver that checks columns against `expected`, or finds the columns of `choice`.
-    pub(crate) fn new(expected: Option<&Expected<'_>>, choice: &ColumnChoice, room: (usize, usize)) -> Self {
+    /// `room` has the expected numbers of nodes and edges.
+    pub(crate) fn new(
+        expected: Option<&Expected<'_>>,
+        choice: &ColumnChoice,
+        room: (usize, usize),
+        budget: Arc<Budget>,
+    ) -> Self {
         let wanted = Wanted::new(expected, choice);
         Self {
             model: expected.map(|expected| expected.schema.clone().into_owned()),
             choice: choice.clone(),
             room,
+            budget,
             store: GraphStore::new(Layout::default()),
             edges: Edges::default(),
             features: [Level::Node, Level::Edge].map(|level| Features::new(level, choice)),
@@ -285,7 +294,7 @@ impl Resolver {
             self.edges.nodes = Edges::count_nodes(raw, graph).unwrap_or(0);
             return Err(reason.clone());
         }
-        self.edges.read(raw, graph)?;
+        self.edges.read(raw, graph, &self.budget)?;
         let (nodes, edges) = (self.edges.nodes, self.edges.src.len());
         let [node, edge] = &mut self.features;
         node.judge(&raw.node, graph, nodes, number, store)?;

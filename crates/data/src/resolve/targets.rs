@@ -188,7 +188,11 @@ impl Targets {
                     },
                 };
                 let value = value.map_err(wrong)?;
-                self.labels.push(declared.kind, value, column.classes).map_err(wrong)?;
+                let exact = |problem| match problem {
+                    Problem::NotAClass(_) => wrong(Problem::NotAClass(source.exact(position))),
+                    problem => wrong(problem),
+                };
+                self.labels.push(declared.kind, value, column.classes).map_err(exact)?;
             }
         }
         Ok(())
@@ -214,7 +218,10 @@ impl Targets {
 pub(super) fn class_by_name(lookup: &mut Lookup, column: &RawColumn, at: usize) -> Result<f64, Problem> {
     match column.written(at) {
         Err(Problem::Null) => return Ok(f64::NAN),
-        Ok(Written::Number(number)) if number.is_nan() || number == -1.0 => return Ok(f64::NAN),
+        // -1 is a missing label.
+        Ok(Written::Number(number)) if [Number::Real(f64::NAN), Number::Real(-1.0)].contains(&number) => {
+            return Ok(f64::NAN);
+        }
         _ => {}
     }
     match lookup.number(column, at) {
@@ -272,7 +279,7 @@ fn positions(columns: &[TargetColumn]) -> Option<Vec<usize>> {
 /// Converts to a finite number. NaN is a missing label; infinity is an error.
 fn finite(value: f64) -> Result<f32, Problem> {
     let single = value as f32;
-    if single.is_infinite() { Err(Problem::NotFinite(Number(value))) } else { Ok(single) }
+    if single.is_infinite() { Err(Problem::NotFinite(Number::Real(value))) } else { Ok(single) }
 }
 
 /// Converts to a class below `classes`; 0 means any class. NaN and -1 are missing labels.
@@ -280,7 +287,7 @@ fn class(value: f64, classes: usize) -> Result<u32, Problem> {
     if value.is_nan() || value == -1.0 {
         Ok(MISSING_CLASS)
     } else if value.fract() != 0.0 || value < 0.0 || value >= f64::from(MISSING_CLASS) {
-        Err(Problem::NotAClass(Number(value)))
+        Err(Problem::NotAClass(Number::Real(value)))
     } else if classes > 0 && value as usize >= classes {
         Err(Problem::BeyondVocabulary { value: value as usize, size: classes })
     } else {

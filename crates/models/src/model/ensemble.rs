@@ -195,7 +195,7 @@ mod tests {
         mean.add(&[0.0, -100.0], 2);
         let values = mean.finish();
         let predictions = Predictions { level: Level::Graph, width: 2, values };
-        assert!((predictions.probability(0, 0) - (0.25 + 1.0) / 2.0).abs() < 1e-6);
+        assert!((predictions.softmax(0).probability(0) - (0.25 + 1.0) / 2.0).abs() < 1e-6);
 
         let mut mean = OutputMean::new(OutputKind::Labels);
         mean.add(&[3f32.ln(), 200.0], 2);

@@ -20,7 +20,7 @@ pub use ensemble::{Ensemble, EnsembleError, OutputMean};
 pub use error::ModelError;
 pub use file::ModelFileError;
 pub use links::{PairGroup, is_directed, scores_both_orders};
-pub use predict::{Predictions, largest, sigmoid};
+pub use predict::{Predictions, Softmax, largest, sigmoid};
 pub use scaling::{Scaling, ScalingProblem, mean_and_spread};
 
 use crate::encodings::{add_encodings, has_encoding};

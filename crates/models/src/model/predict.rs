@@ -21,8 +21,8 @@ use crate::config::{OutputKind, TaskName};
 /// let values = vec![0.5, 0.5, 1.0, 4.0];
 /// let predictions = Predictions { level: Level::Node, width: 2, values };
 /// assert_eq!((predictions.len(), predictions.class(0), predictions.class(1)), (2, 0, 1));
-/// assert_eq!(predictions.probability(0, 1), 0.5);
-/// assert!((predictions.probability(1, 1) - sigmoid(3.0)).abs() < 1e-6);
+/// assert_eq!(predictions.softmax(0).probability(1), 0.5);
+/// assert!((predictions.softmax(1).probability(1) - sigmoid(3.0)).abs() < 1e-6);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Predictions {
@@ -61,20 +61,40 @@ impl Predictions {
         largest(self.row(row))
     }
 
-    /// The probability of a class by softmax over a row of logits.
+    /// The probabilities of the classes by softmax over a row of logits.
     ///
     /// # Panics
-    /// If there is no such row or class.
-    pub fn probability(&self, row: usize, class: usize) -> f32 {
+    /// If there is no such row, or a row has no logits.
+    pub fn softmax(&self, row: usize) -> Softmax<'_> {
         let logits = self.row(row);
         let most = f64::from(logits[largest(logits)]);
-        let share = |logit: f32| (f64::from(logit) - most).exp();
-        (share(logits[class]) / logits.iter().map(|&logit| share(logit)).sum::<f64>()) as f32
+        let sum = logits.iter().map(|&logit| (f64::from(logit) - most).exp()).sum();
+        Softmax { logits, most, sum }
     }
 
     /// Whether every output of some rows is a finite number.
     pub fn are_finite(&self, rows: std::ops::Range<usize>) -> bool {
         self.values[rows.start * self.width..rows.end * self.width].iter().all(|value| value.is_finite())
+    }
+}
+
+/// The probabilities of the classes in one row of [`Predictions`].
+#[derive(Clone, Copy, Debug)]
+pub struct Softmax<'a> {
+    logits: &'a [f32],
+    /// The largest logit.
+    most: f64,
+    /// Sum of exp(logit − most).
+    sum: f64,
+}
+
+impl Softmax<'_> {
+    /// The probability of a class.
+    ///
+    /// # Panics
+    /// If there is no such class.
+    pub fn probability(&self, class: usize) -> f32 {
+        ((f64::from(self.logits[class]) - self.most).exp() / self.sum) as f32
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use arrow_buffer::NullBuffer;
 use serde::de::{self, DeserializeSeed, Deserializer, SeqAccess, Visitor};
 
-use crate::raw::{Bounds, Depth, Extent, RawColumn, Values, Words};
+use crate::raw::{Bounds, Depth, Extent, FIRST_INEXACT, RawColumn, Values, WideIntegers, Words};
 
 /// The values of one key in consecutive records.
 #[derive(Debug)]
@@ -17,6 +17,7 @@ pub(super) struct JsonColumn {
     /// All numbers; null and texts are NaN.
     numbers: Vec<f64>,
     words: Words,
+    wide: WideIntegers,
     /// Positions in a row at which at least one number was written as a real number.
     real: Vec<bool>,
     /// Number of nested lists around the numbers of each record.
@@ -36,6 +37,7 @@ impl Default for JsonColumn {
             rows: vec![0],
             numbers: Vec::new(),
             words: Words::default(),
+            wide: WideIntegers::default(),
             real: Vec::new(),
             depths: Vec::new(),
             present: Vec::new(),
@@ -65,6 +67,7 @@ impl JsonColumn {
             self.rows.truncate(self.records[self.records.len() - 1] + 1);
             self.numbers.truncate(self.rows[self.rows.len() - 1]);
             self.words.truncate(self.numbers.len());
+            self.wide.truncate(self.numbers.len());
         }
         self.records.push(self.rows.len() - 1);
         self.depths.push(self.depth);
@@ -79,6 +82,7 @@ impl JsonColumn {
         self.rows.extend(other.rows[1..].iter().map(|end| end + numbers));
         self.numbers.extend(other.numbers);
         self.words.append(numbers, other.words);
+        self.wide.append(numbers, other.wide);
         self.real.resize(self.real.len().max(other.real.len()), false);
         self.real.iter_mut().zip(other.real).for_each(|(own, real)| *own |= real);
         self.depths.extend(other.depths);
@@ -91,7 +95,7 @@ impl JsonColumn {
             extent: Extent::PerGraph,
             graphs: Bounds::Owned(self.records),
             rows: Bounds::Owned(self.rows),
-            values: Values::Written { numbers: self.numbers, real: self.real, words: self.words },
+            values: Values::Written { numbers: self.numbers, real: self.real, words: self.words, wide: self.wide },
             nulls: None,
             present: Some(NullBuffer::from(self.present)),
             depth: Depth::PerGraph(self.depths),
@@ -151,10 +155,16 @@ impl<'de> Visitor<'de> for Nested<'_> {
     }
 
     fn visit_u64<E: de::Error>(self, value: u64) -> Result<(), E> {
+        if value >= FIRST_INEXACT {
+            self.column.wide.push(self.column.numbers.len(), value.into());
+        }
         self.number(value as f64, false)
     }
 
     fn visit_i64<E: de::Error>(self, value: i64) -> Result<(), E> {
+        if value.unsigned_abs() >= FIRST_INEXACT {
+            self.column.wide.push(self.column.numbers.len(), value.into());
+        }
         self.number(value as f64, false)
     }
 

@@ -10,8 +10,8 @@ use arrow_schema::DataType;
 
 use crate::raw::{Bounds, Depth, Extent, RawColumn, RawTexts, Values};
 
-/// The numbers of an array; `None` if the array holds other values. Arrays of the right width are
-/// not copied.
+/// The numbers of an array; `None` if the array holds other values. Numbers that `i64` does not hold
+/// are texts, and so are all other numbers of the array. Arrays of the right width are not copied.
 pub(crate) fn numbers(array: &ArrayRef) -> Option<Values> {
     macro_rules! integers {
         ($kind:ty) => {
@@ -26,11 +26,14 @@ pub(crate) fn numbers(array: &ArrayRef) -> Option<Values> {
         DataType::UInt8 => Values::Integers(integers!(UInt8Type)),
         DataType::UInt16 => Values::Integers(integers!(UInt16Type)),
         DataType::UInt32 => Values::Integers(integers!(UInt32Type)),
-        // A value beyond i64 is also beyond every vocabulary, but must not wrap around to a small
-        // value.
+        // Values beyond i64 are usually hashes. They are kept as their digits.
         DataType::UInt64 => {
-            let values = array.as_primitive::<UInt64Type>().values();
-            Values::Integers(values.iter().map(|&v| i64::try_from(v).unwrap_or(i64::MAX)).collect())
+            let values = array.as_primitive::<UInt64Type>();
+            let narrow: Result<ScalarBuffer<i64>, _> = values.values().iter().map(|&v| i64::try_from(v)).collect();
+            match narrow {
+                Ok(narrow) => Values::Integers(narrow),
+                Err(_) => Values::Texts(values.iter().map(|value| value.map(|v| v.to_string())).collect()),
+            }
         }
         DataType::Boolean => Values::Integers(array.as_boolean().values().iter().map(i64::from).collect()),
         DataType::Float32 => Values::Reals(array.as_primitive::<Float32Type>().values().clone()),

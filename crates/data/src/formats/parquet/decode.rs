@@ -11,10 +11,13 @@ use arrow_schema::{DataType, Field, Schema as ArrowSchema};
 use gt_graph::Schema;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::file::metadata::ColumnChunkMetaData;
 
 use super::arrays;
+use super::claims::Claim;
 use super::contained::contained;
-use super::guard;
+use super::guard::{self, ColumnPages};
+use crate::budget::{Budget, MOST_COLUMNS};
 use crate::carried::{Carried, Cells};
 use crate::columns as c;
 use crate::error::{DataError, FileProblem, Result};
@@ -24,6 +27,10 @@ use crate::reason::{Problem, Reason};
 use crate::resolve::Wanted;
 use crate::stored_schema::StoredSchema;
 
+/// Price of a row, and of a number of a native column, in bytes of the budget.
+const ROW: u64 = 64;
+const NUMBER: u64 = 8;
+
 /// Rows of the schema column to decode at a time. The first row usually holds the schema.
 const SCHEMA_ROWS: usize = 64;
 
@@ -31,23 +38,30 @@ const SCHEMA_ROWS: usize = 64;
 pub(crate) struct Opened {
     file: File,
     metadata: ArrowReaderMetadata,
+    /// Pages of each column in each row group.
+    pages: Vec<Vec<ColumnPages>>,
+    budget: Arc<Budget>,
 }
 
 /// Opens a Parquet file and checks its structure.
 pub(crate) fn open(path: &Path) -> Result<Opened> {
     let damaged = |e: &dyn std::fmt::Display| DataError::file(path, FileProblem::Parquet(e.to_string()));
     let file = File::open(path).map_err(|e| DataError::io(path, e))?;
+    let budget = Budget::of(&file).map_err(|e| DataError::io(path, e))?;
     guard::check_footer(&file).map_err(|e| damaged(&e))?;
     // The Arrow schema inside the metadata describes the columns a second time, so it is ignored.
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let loaded = contained(|| ArrowReaderMetadata::load(&file, options.clone())).map_err(|e| damaged(&e))?;
     let metadata = loaded.map_err(|e| damaged(&e))?;
-    guard::check_pages(&file, metadata.metadata()).map_err(|e| damaged(&e))?;
+    if metadata.parquet_schema().num_columns() > MOST_COLUMNS {
+        return Err(DataError::file(path, FileProblem::TooManyColumns));
+    }
+    let pages = guard::check_pages(&file, metadata.metadata(), budget.limit()).map_err(|e| damaged(&e))?;
     // Every row holds the text of the schema; a dictionary keeps a single copy in memory.
     let options = options.with_schema(Arc::new(with_dictionary(metadata.schema())));
     let file_metadata = Arc::clone(metadata.metadata());
     let loaded = contained(|| ArrowReaderMetadata::try_new(file_metadata, options)).map_err(|e| damaged(&e))?;
-    Ok(Opened { file, metadata: loaded.map_err(|e| damaged(&e))? })
+    Ok(Opened { file, metadata: loaded.map_err(|e| damaged(&e))?, pages, budget })
 }
 
 /// Returns the columns with a dictionary type for the schema texts.
@@ -64,6 +78,46 @@ impl Opened {
     /// Names of the columns.
     pub(crate) fn names(&self) -> Vec<String> {
         self.metadata.schema().fields().iter().map(|f| f.name().clone()).collect()
+    }
+
+    /// The budget of the file.
+    pub(crate) fn budget(&self) -> Arc<Budget> {
+        Arc::clone(&self.budget)
+    }
+
+    /// Charges the wanted columns before they are decoded. `price` is the price of a number.
+    pub(crate) fn charge(&self, path: &Path, price: u64, wanted: impl Fn(&str) -> bool) -> Result<()> {
+        let problem = |problem| DataError::file(path, problem);
+        let metadata = self.metadata.metadata();
+        let rows = u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(0);
+        self.budget.charge(rows.saturating_mul(ROW)).map_err(problem)?;
+        let columns = metadata.row_groups().iter().zip(&self.pages).flat_map(|(group, pages)| {
+            group.columns().iter().zip(pages).map(|(column, pages)| (group.num_rows() as usize, column, pages))
+        });
+        let root = |column: &ColumnChunkMetaData| column.column_path().parts()[0].clone();
+        let claims: Vec<(usize, Claim<'_>)> = columns
+            .filter(|(_, column, _)| wanted(&root(column)))
+            .map(|(rows, column, pages)| {
+                let as_dictionary = root(column) == c::SCHEMA;
+                (rows, Claim { column, pages, as_dictionary, price })
+            })
+            .collect();
+        let sum = |bytes: &mut dyn Iterator<Item = u64>| bytes.fold(0, u64::saturating_add);
+        let bound = sum(&mut claims.iter().map(|(_, claim)| claim.bound()));
+        let fixed = sum(&mut claims.iter().map(|(_, claim)| claim.fixed()));
+        if bound <= self.budget.left() {
+            return self.budget.charge(bound).map_err(problem);
+        }
+        // The texts may be shorter than their bound. Without the texts, the columns must fit.
+        if fixed > self.budget.left() {
+            return self.budget.charge(fixed).map_err(problem);
+        }
+        for (rows, claim) in &claims {
+            let damaged = |e: &dyn std::fmt::Display| problem(FileProblem::Parquet(e.to_string()));
+            let counted = contained(|| claim.count(&self.file, *rows)).map_err(|e| damaged(&e))?;
+            self.budget.charge(counted.map_err(|e| damaged(&e))?).map_err(problem)?;
+        }
+        Ok(())
     }
 
     /// Uncompressed bytes of all columns, as checked against the page headers.
@@ -162,6 +216,7 @@ pub(crate) struct Decoder {
     /// Rows decoded so far.
     rows: usize,
     room: (usize, usize),
+    budget: Arc<Budget>,
     /// Names of the carried columns.
     carried: Vec<String>,
 }
@@ -169,6 +224,7 @@ pub(crate) struct Decoder {
 impl Decoder {
     pub(crate) fn open(path: &Path, wanted: Wanted, limits: ChunkLimits) -> Result<Self> {
         let opened = open(path)?;
+        opened.charge(path, NUMBER, |name| wanted.has_column(name))?;
         let names = opened.names();
         let schema = opened.stored_schema(path)?;
         let rows = opened.batch_rows(limits);
@@ -190,7 +246,8 @@ impl Decoder {
             [] => names.iter().filter(|name| wanted.carries(name) && !targets.contains(name)).cloned().collect(),
             named => named.to_vec(),
         };
-        Ok(Self { path: path.into(), names: names.into(), schema, targets, batches, rows: 0, room, carried })
+        let budget = opened.budget();
+        Ok(Self { path: path.into(), names: names.into(), schema, targets, batches, rows: 0, room, budget, carried })
     }
 
     /// The schema that the file states.
@@ -201,6 +258,11 @@ impl Decoder {
     /// Expected numbers of nodes and edges, limited by what the bytes of the file justify.
     pub(crate) fn room(&self) -> (usize, usize) {
         self.room
+    }
+
+    /// The budget of the file.
+    pub(crate) fn budget(&self) -> Arc<Budget> {
+        Arc::clone(&self.budget)
     }
 
     /// Returns the next graphs.

@@ -2,6 +2,7 @@
 
 mod arrays;
 pub(crate) mod checksums;
+mod claims;
 mod contained;
 mod decode;
 mod guard;

@@ -1,6 +1,8 @@
 //! Decodes tables into raw graphs. Tables are read as a whole, and their graphs are returned in
 //! chunks.
 
+use std::fs::File;
+use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,6 +16,7 @@ use super::ids::Ids;
 use super::roles::{RoleColumns, Roles};
 use super::table::Table;
 use super::{TablePaths, Tables, schema_path};
+use crate::budget::{Budget, LONGEST_LINE};
 use crate::carried::{Carried, Cells};
 use crate::columns as c;
 use crate::error::{DataError, FileProblem, Result};
@@ -98,6 +101,11 @@ impl Decoder {
             offsets: [(0..=ids.graphs).collect(), ids.nodes.offsets.clone(), ids.edges.offsets.clone()],
         };
         Ok(Self { tables, ids, roles, stored, carried, origin: Arc::new(origin), limits, next: 0 })
+    }
+
+    /// The budget of the table of nodes.
+    pub(crate) fn budget(&self) -> Arc<Budget> {
+        Arc::clone(&self.tables.nodes.budget)
     }
 
     /// The schema in the file next to the tables.
@@ -282,7 +290,12 @@ fn find_schema(path: &Path) -> Result<Option<StoredSchema>> {
     if !path.exists() {
         return Ok(None);
     }
-    let text = std::fs::read_to_string(path).map_err(|e| DataError::io(path, e))?;
+    let file = File::open(path).map_err(|e| DataError::io(path, e))?;
+    let mut text = String::new();
+    let read = file.take(LONGEST_LINE).read_to_string(&mut text).map_err(|e| DataError::io(path, e))?;
+    if read as u64 == LONGEST_LINE {
+        return Err(DataError::file(path, FileProblem::LongLine { line: 1 }));
+    }
     let stored = StoredSchema::parse(&text, path)?;
     if stored.unfinished {
         return Err(DataError::file(path, FileProblem::OpenSet));

@@ -39,7 +39,14 @@ impl std::fmt::Display for Id {
 fn read_ids(table: &Table, column: usize) -> Result<Vec<Id>> {
     let column = &table.columns[column];
     let missing = |row: usize| DataError::row(&table.path, row + 1, &column.name, Problem::Null);
-    (0..table.rows).map(|row| column.text(row).map(Id::from).ok_or_else(|| missing(row))).collect()
+    let id = |row: usize| {
+        let text = column.text(row).ok_or_else(|| missing(row))?;
+        match column.is_inexact(row) {
+            true => Err(DataError::row(&table.path, row + 1, &column.name, Problem::InexactId(text))),
+            false => Ok(Id::from(text)),
+        }
+    };
+    (0..table.rows).map(id).collect()
 }
 
 /// Rows of a table sorted by graph, stable.

@@ -16,11 +16,11 @@
 //!
 //! In CSV, an empty cell is a missing value, and blanks separate the items of a list: `3 17 52`.
 
+mod cell_reader;
 mod decode;
 mod file_roles;
 mod ids;
 mod pairs;
-mod quotes;
 mod roles;
 mod table;
 mod write;

@@ -1,16 +1,19 @@
 //! A table in memory, from CSV or Parquet, column by column.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, StringArray};
 use arrow_buffer::{NullBuffer, NullBufferBuilder};
 
-use super::quotes::Quotes;
+use super::cell_reader::CellReader;
+use crate::budget::Budget;
 use crate::error::{DataError, FileProblem, Result};
 use crate::formats::{extension, parquet};
-use crate::raw::{Bounds, CellKind, Depth, Extent, RawColumn, Values};
+use crate::raw::{Bounds, CellKind, Depth, Extent, FIRST_INEXACT, RawColumn, Values};
 use crate::reason::Problem;
 
 /// A named column.
@@ -60,6 +63,31 @@ impl Column {
         column
     }
 
+    /// Appends the cells of further rows of a Parquet file.
+    fn append(&mut self, more: Cells) {
+        match (&mut self.cells, more) {
+            (Cells::Integer(own), Cells::Integer(more)) => own.extend(more),
+            (Cells::Real(own), Cells::Real(more)) => own.extend(more),
+            (Cells::Text(own), Cells::Text(more)) => own.extend(more),
+            (Cells::List { ends, indices }, Cells::List { ends: more, indices: values }) => {
+                let before = indices.len();
+                ends.extend(more.into_iter().map(|end| before + end));
+                indices.extend(values);
+            }
+            // Only some rows of the column have numbers that `i64` does not hold.
+            (own, more) => {
+                let digits = |cells: Cells| match cells {
+                    Cells::Integer(values) => values.into_iter().map(|value| Some(value?.to_string())).collect(),
+                    Cells::Text(texts) => texts,
+                    Cells::Raw { .. } | Cells::Real(_) | Cells::List { .. } => Vec::new(),
+                };
+                let mut texts = digits(std::mem::replace(own, Cells::Text(Vec::new())));
+                texts.extend(digits(more));
+                *self = Self::new(std::mem::take(&mut self.name), Cells::Text(texts));
+            }
+        }
+    }
+
     /// Whether some cell is neither a number nor a list of numbers.
     pub(super) fn has_text(&self) -> bool {
         self.text
@@ -84,11 +112,14 @@ impl Column {
         let cells = || (0..ends.len()).filter_map(|row| self.raw(row));
         let is_integer = |cell: &str| cell.parse::<i64>().is_ok();
         let is_number = |cell: &str| cell.parse::<f64>().is_ok();
-        let is_fraction = |cell: &str| !is_integer(cell) && cell.parse::<f64>().is_ok_and(f64::is_finite);
+        // Whole numbers that no column of integers holds are names, such as hashes.
+        let is_wide = |cell: &str| !is_integer(cell) && is_digits(cell);
+        let is_fraction =
+            |cell: &str| !is_integer(cell) && !is_wide(cell) && cell.parse::<f64>().is_ok_and(f64::is_finite);
         let is_missing = |cell: &str| MISSING_WORDS.iter().any(|word| cell.eq_ignore_ascii_case(word));
         if cells().all(is_integer) {
             (CellKind::Integer, false)
-        } else if cells().all(is_number) {
+        } else if cells().all(is_number) && (cells().any(is_fraction) || !cells().any(is_wide)) {
             (CellKind::Real, false)
         } else if cells().all(|cell| cell.split(' ').all(is_integer)) {
             (CellKind::List, false)
@@ -101,12 +132,15 @@ impl Column {
         }
     }
 
-    /// Whether every cell is a plainly written number, without leading zeros or a plus sign. Codes
-    /// may have those.
+    /// Whether every cell is a plainly written number, without leading zeros or a plus sign, and
+    /// without more digits than a real number holds among real numbers. Codes may have those.
     pub(super) fn is_plain(&self) -> bool {
         let plain = |cell: &str| {
             let digits = cell.strip_prefix('-').unwrap_or(cell).as_bytes();
-            !cell.starts_with('+') && !matches!(digits, [b'0', b'0'..=b'9', ..])
+            let exact = self.kind == CellKind::Integer
+                || !is_digits(cell)
+                || cell.parse::<i64>().is_ok_and(|value| value.unsigned_abs() < FIRST_INEXACT);
+            exact && !cell.starts_with('+') && !matches!(digits, [b'0', b'0'..=b'9', ..])
         };
         match &self.cells {
             Cells::Raw { ends, .. } => (0..ends.len()).filter_map(|row| self.raw(row)).all(plain),
@@ -212,6 +246,11 @@ impl Column {
         }
     }
 
+    /// Whether the number of a row may stand for several whole numbers.
+    pub(super) fn is_inexact(&self, row: usize) -> bool {
+        matches!(&self.cells, Cells::Real(values) if values[row].is_some_and(|value| value.abs() >= FIRST_INEXACT as f64))
+    }
+
     /// The text of a row; `None` if the cell is empty.
     pub(super) fn text(&self, row: usize) -> Option<String> {
         match &self.cells {
@@ -239,9 +278,15 @@ pub(super) fn interleave(columns: &[&Column], rows: &[usize]) -> (Values, Option
     (Values::Texts(texts), nulls)
 }
 
+/// Whether a cell is a whole number, of any size.
+fn is_digits(cell: &str) -> bool {
+    let digits = cell.strip_prefix(['-', '+']).unwrap_or(cell);
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// Converts a number to an integer if it is one.
 fn whole(value: f64) -> Option<i64> {
-    (value.fract() == 0.0 && value.abs() < 9e15).then_some(value as i64)
+    (value.fract() == 0.0 && value.abs() < FIRST_INEXACT as f64).then_some(value as i64)
 }
 
 /// A table with named columns.
@@ -250,7 +295,13 @@ pub(super) struct Table {
     pub(super) path: PathBuf,
     pub(super) rows: usize,
     pub(super) columns: Vec<Column>,
+    /// The budget of the file.
+    pub(super) budget: Arc<Budget>,
+    positions: HashMap<String, usize>,
 }
+
+/// Price of a number in a Parquet table, in bytes of the budget.
+const CELL: u64 = 16;
 
 impl Table {
     pub(super) fn read(path: &Path) -> Result<Self> {
@@ -263,7 +314,7 @@ impl Table {
     }
 
     pub(super) fn position(&self, name: &str) -> Option<usize> {
-        self.columns.iter().position(|c| c.name == name)
+        self.positions.get(name).copied()
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
@@ -283,8 +334,14 @@ impl Table {
             other => DataError::file(path, FileProblem::Csv(format!("{other:?}"))),
         };
         let file = File::open(path).map_err(|e| DataError::io(path, e))?;
-        let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(Quotes::new(file, delimiter));
-        let header = reader.headers().map_err(damaged)?;
+        let budget = Budget::of(&file).map_err(|e| DataError::io(path, e))?;
+        let cells = CellReader::new(file, delimiter, Arc::clone(&budget));
+        let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(cells);
+        let header = reader.headers().cloned();
+        if let Some(problem) = reader.get_mut().take_problem() {
+            return Err(DataError::file(path, problem));
+        }
+        let header = header.map_err(damaged)?;
         let mut columns: Vec<(String, String, Vec<usize>)> = header
             .iter()
             .map(|name| (name.trim().trim_start_matches('\u{feff}').to_owned(), String::new(), Vec::new()))
@@ -293,9 +350,8 @@ impl Table {
         let mut rows = 0;
         loop {
             let read = reader.read_record(&mut record);
-            // After an unclosed quote, the rest of the file would be one cell.
-            if let Some(line) = reader.get_ref().unclosed() {
-                return Err(DataError::file(path, FileProblem::OpenQuote(line)));
+            if let Some(problem) = reader.get_mut().take_problem() {
+                return Err(DataError::file(path, problem));
             }
             if !read.map_err(damaged)? {
                 break;
@@ -307,11 +363,12 @@ impl Table {
             rows += 1;
         }
         let columns = columns.into_iter().map(|(name, text, ends)| Column::new(name, Cells::Raw { text, ends }));
-        Self::checked(path, rows, columns.collect())
+        Self::checked(path, rows, columns.collect(), budget)
     }
 
     fn read_parquet(path: &Path) -> Result<Self> {
         let opened = parquet::open(path)?;
+        opened.charge(path, CELL, |_| true)?;
         let mut columns: Vec<Column> = Vec::new();
         let mut rows = 0;
         for batch in opened.batches(path, 1 << 16, |_| true)? {
@@ -323,7 +380,7 @@ impl Table {
                     DataError::file(path, FileProblem::ColumnType { column, expected, found })
                 })?;
                 match columns.get_mut(at) {
-                    Some(column) => append(&mut column.cells, cells),
+                    Some(column) => column.append(cells),
                     None => columns.push(Column::new(field.name().clone(), cells)),
                 }
             }
@@ -332,16 +389,17 @@ impl Table {
         if columns.is_empty() {
             columns = opened.names().into_iter().map(|name| Column::new(name, Cells::Integer(Vec::new()))).collect();
         }
-        Self::checked(path, rows, columns)
+        Self::checked(path, rows, columns, opened.budget())
     }
 
-    fn checked(path: &Path, rows: usize, columns: Vec<Column>) -> Result<Self> {
+    fn checked(path: &Path, rows: usize, columns: Vec<Column>, budget: Arc<Budget>) -> Result<Self> {
+        let mut positions = HashMap::with_capacity(columns.len());
         for (at, column) in columns.iter().enumerate() {
-            if columns[..at].iter().any(|c| c.name == column.name) {
+            if positions.insert(column.name.clone(), at).is_some() {
                 return Err(DataError::file(path, FileProblem::SameName(column.name.clone())));
             }
         }
-        Ok(Self { path: path.into(), rows, columns })
+        Ok(Self { path: path.into(), rows, columns, budget, positions })
     }
 }
 
@@ -367,21 +425,7 @@ fn cells(array: &ArrayRef) -> Option<Cells> {
             Cells::Real(rows.map(|row| array.is_valid(row).then(|| f64::from(values[row]))).collect())
         }
         Values::Doubles(values) => Cells::Real(rows.map(|row| array.is_valid(row).then(|| values[row])).collect()),
-        Values::Written { .. } | Values::Texts(_) => return None,
+        Values::Texts(texts) => Cells::Text(texts.iter().map(|text| text.map(Into::into)).collect()),
+        Values::Written { .. } => return None,
     })
-}
-
-/// Appends cells of the same column.
-fn append(own: &mut Cells, more: Cells) {
-    match (own, more) {
-        (Cells::Integer(own), Cells::Integer(more)) => own.extend(more),
-        (Cells::Real(own), Cells::Real(more)) => own.extend(more),
-        (Cells::Text(own), Cells::Text(more)) => own.extend(more),
-        (Cells::List { ends, indices }, Cells::List { ends: more, indices: values }) => {
-            let before = indices.len();
-            ends.extend(more.into_iter().map(|end| before + end));
-            indices.extend(values);
-        }
-        _ => unreachable!("all batches of a file have one schema"),
-    }
 }

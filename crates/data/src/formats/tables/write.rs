@@ -25,6 +25,8 @@ pub(crate) fn write(dataset: &Dataset, path: &Path) -> Result<()> {
     let kind = |array: &ArrayRef| match array.data_type() {
         DataType::Utf8 => "text",
         DataType::Boolean => "boolean",
+        // Tables read numbers beyond i64 as texts.
+        DataType::UInt64 => "text",
         kind if kind.is_integer() => "integer",
         _ => "real",
     };
