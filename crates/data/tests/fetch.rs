@@ -1,17 +1,20 @@
 //! Downloads from a server on this machine.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use graph_transformer_data::fetch::{ZincSource, download, fetch_zinc, zinc_from_file};
+use graph_transformer_data::fetch::{
+    Content, DownloadLimits, Progress, ZincSource, download, fetch_zinc, zinc_from_file,
+};
 use graph_transformer_data::{SbmSet, SbmSizes, read, write};
 use gt_testing::shared;
 
 /// Serves byte strings by path, with ranges and entity tags. Each file's connection may be cut
-/// once, after a number of bytes.
+/// once, after a number of bytes. It may also stall at a number of bytes, or never end.
 struct Server {
     address: String,
     state: Arc<Mutex<State>>,
@@ -21,6 +24,8 @@ struct Server {
 struct State {
     files: HashMap<String, Vec<u8>>,
     cut: HashMap<String, usize>,
+    stall: HashMap<String, usize>,
+    endless: HashSet<String>,
     log: Vec<(String, Option<usize>, u16)>,
 }
 
@@ -47,6 +52,19 @@ impl Server {
         self.state.lock().unwrap().cut.insert(path.into(), after);
     }
 
+    /// Sends no byte of a file from this one on, and keeps the connection; before 0 no header.
+    fn stall(&self, path: &str, at: Option<usize>) {
+        let stall = &mut self.state.lock().unwrap().stall;
+        match at {
+            Some(at) => stall.insert(path.into(), at),
+            None => stall.remove(path),
+        };
+    }
+
+    fn never_end(&self, path: &str) {
+        self.state.lock().unwrap().endless.insert(path.into());
+    }
+
     fn log(&self) -> Vec<(String, Option<usize>, u16)> {
         self.state.lock().unwrap().log.clone()
     }
@@ -60,10 +78,16 @@ fn answer(mut stream: TcpStream, state: &Mutex<State>) {
         .take_while(|line| !line.is_empty())
         .filter_map(|line| line.split_once(": ").map(|(k, v)| (k.to_lowercase(), v.to_owned())))
         .collect();
-    let (file, cut) = {
+    let (file, cut, stall, endless) = {
         let mut state = state.lock().unwrap();
-        (state.files.get(&path).cloned(), state.cut.remove(&path))
+        let (file, cut) = (state.files.get(&path).cloned(), state.cut.remove(&path));
+        (file, cut, state.stall.get(&path).copied(), state.endless.contains(&path))
     };
+    if endless {
+        let _ = stream.write_all(b"HTTP/1.1 200 X\r\nConnection: close\r\n\r\n");
+        while stream.write_all(&[b'x'; 1 << 12]).is_ok() {}
+        return;
+    }
     let asked = headers.get("range").and_then(|r| r.strip_prefix("bytes=")?.strip_suffix('-')?.parse::<usize>().ok());
     let Some(file) = file else {
         state.lock().unwrap().log.push((path, asked, 404));
@@ -88,12 +112,36 @@ fn answer(mut stream: TcpStream, state: &Mutex<State>) {
         "HTTP/1.1 {status} X\r\nContent-Length: {}\r\nETag: {tag}\r\n{range}Connection: close\r\n\r\n",
         body.len()
     );
+    if stall == Some(0) {
+        hold();
+    }
+    if let Some(at) = stall {
+        let sent = &body[..at.saturating_sub(start.unwrap_or(0)).min(body.len())];
+        let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(sent));
+        hold();
+    }
     let sent = cut.unwrap_or(body.len()).min(body.len());
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body[..sent]));
 }
 
+/// Keeps a connection until the test is over.
+fn hold() -> ! {
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Bytes between the marks of a Parquet file.
 fn bytes(count: usize) -> Vec<u8> {
-    (0..count).map(|i| (i * i % 251) as u8).collect()
+    let mut bytes: Vec<u8> = (0..count).map(|i| (i * i % 251) as u8).collect();
+    bytes[..4].copy_from_slice(b"PAR1");
+    bytes[count - 4..].copy_from_slice(b"PAR1");
+    bytes
+}
+
+/// Downloads what looks like a Parquet file.
+fn fetch(url: &str, path: &Path, progress: &mut dyn FnMut(Progress<'_>)) -> graph_transformer_data::Result<()> {
+    download(url, path, &DownloadLimits::new(Content::Parquet), progress)
 }
 
 #[test]
@@ -104,7 +152,7 @@ fn a_broken_connection_is_taken_up_where_it_ended() {
     server.put("/file", bytes(300_000));
     server.cut("/file", 100_000);
     let mut last = 0;
-    download(&format!("{}/file", server.address), &path, &mut |p| last = p.done).unwrap();
+    fetch(&format!("{}/file", server.address), &path, &mut |p| last = p.done).unwrap();
     assert_eq!(last, 300_000);
     assert!(std::fs::read(&path).unwrap() == bytes(300_000));
     assert_eq!(server.log()[..], [("/file".into(), None, 200), ("/file".into(), Some(100_000), 206)]);
@@ -122,7 +170,7 @@ fn an_interrupted_run_continues_later_unless_the_file_has_changed() {
         // The first run ends inside the download, as if killed.
         server.cut("/file", 50_000);
         let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            download(&url, &path, &mut |p| {
+            fetch(&url, &path, &mut |p| {
                 if p.done >= 50_000 {
                     std::panic::resume_unwind(Box::new("killed"))
                 }
@@ -132,7 +180,7 @@ fn an_interrupted_run_continues_later_unless_the_file_has_changed() {
         if changed {
             server.put("/file", bytes(150_000));
         }
-        download(&url, &path, &mut |_| {}).unwrap();
+        fetch(&url, &path, &mut |_| {}).unwrap();
         assert!(std::fs::read(&path).unwrap() == bytes(if changed { 150_000 } else { 200_000 }));
         let (_, asked, status) = server.log().last().unwrap().clone();
         assert_eq!((asked, status), (Some(50_000), if changed { 200 } else { 206 }));
@@ -145,9 +193,89 @@ fn refusals_are_told_and_leave_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x");
     let url = format!("{}/missing", server.address);
-    let message = download(&url, &path, &mut |_| {}).unwrap_err().to_string();
+    let message = fetch(&url, &path, &mut |_| {}).unwrap_err().to_string();
     assert_eq!(message, format!("{url}: the server answered 404 Not Found"));
     assert!(!path.exists());
+}
+
+#[test]
+fn a_server_that_stops_sending_is_left_and_the_next_run_continues() {
+    let server = Server::start();
+    let limits = DownloadLimits { stall: Duration::from_millis(200), ..DownloadLimits::new(Content::Parquet) };
+    server.put("/file", bytes(200_000));
+    let url = format!("{}/file", server.address);
+    for (at, kept) in [(0, 0), (70_000, 70_000)] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file.parquet");
+        server.stall("/file", Some(at));
+        let message = download(&url, &path, &limits, &mut |_| {}).unwrap_err().to_string();
+        assert!(message.contains("timeout") && message.contains(&format!("{kept} bytes are kept")), "{message}");
+        assert!(!path.exists());
+        server.stall("/file", None);
+        download(&url, &path, &limits, &mut |_| {}).unwrap();
+        assert!(std::fs::read(&path).unwrap() == bytes(200_000));
+        let asked = server.log().last().unwrap().1;
+        assert_eq!(asked, Some(kept).filter(|&kept| kept > 0));
+    }
+}
+
+#[test]
+fn a_body_beyond_the_limit_is_refused_and_not_kept() {
+    let server = Server::start();
+    let limits = DownloadLimits { bytes: 100_000, ..DownloadLimits::new(Content::Parquet) };
+    server.never_end("/endless");
+    server.put("/large", bytes(100_001));
+    server.put("/largest", bytes(100_000));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file.parquet");
+    for (name, size) in [("endless", "more than 100000 bytes"), ("large", "100001 bytes")] {
+        let url = format!("{}/{name}", server.address);
+        let message = download(&url, &path, &limits, &mut |_| {}).unwrap_err().to_string();
+        assert!(message.starts_with(&url) && message.contains(size), "{message}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+    download(&format!("{}/largest", server.address), &path, &limits, &mut |_| {}).unwrap();
+}
+
+#[test]
+fn a_page_instead_of_the_file_is_not_kept() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().unwrap();
+    let page = "<!DOCTYPE html>\n<html><body>Please log in.</body></html>";
+    for (content, right) in
+        [(Content::Parquet, bytes(50)), (Content::Json, b"{\"a\": [1]}".into()), (Content::Positions, b"3,4\n5".into())]
+    {
+        let (path, url) = (folder.path().join("file"), format!("{}/file", server.address));
+        let limits = DownloadLimits::new(content);
+        server.put("/file", page);
+        let message = download(&url, &path, &limits, &mut |_| {}).unwrap_err().to_string();
+        assert!(message.starts_with(&url) && message.contains("a web page"), "{message}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        server.put("/file", right.clone());
+        download(&url, &path, &limits, &mut |_| {}).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), right);
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn files_of_zinc_that_are_no_parquet_are_fetched_again() {
+    let server = Server::start();
+    let listing = serde_json::json!({"default": {"train": [format!("{}/train.parquet", server.address)]}});
+    server.put("/listing", listing.to_string());
+    server.put("/train.index", "0");
+    let source = ZincSource { listing: format!("{}/listing", server.address), indices: server.address.clone() };
+    let cache = tempfile::tempdir().unwrap();
+    for body in [b"<html>busy</html>".to_vec(), bytes(64)] {
+        for _ in 0..2 {
+            server.put("/train.parquet", body.clone());
+            let asked = server.log().len();
+            fetch_zinc(&source, cache.path(), &mut |_| {}).unwrap_err();
+            let paths: Vec<String> = server.log()[asked..].iter().map(|(path, ..)| path.clone()).collect();
+            assert!(paths.contains(&"/train.parquet".into()), "{paths:?}");
+            assert!(!cache.path().join("downloads/zinc/train-0.parquet").exists());
+        }
+    }
 }
 
 /// A mirror of the full set: ZINC-12k's splits in another order, with matching index lists.

@@ -30,7 +30,8 @@ the same text.
 |---|---|
 | 0 | done |
 | 1 | a check failed |
-| 2 | bad usage, bad input, or a file that cannot be written |
+| 2 | bad usage, bad input, too little memory or too few threads, or a file that cannot be written |
+| 101 | an error in the program: one line that begins with `internal error`; please report that line |
 | 130 | interrupted; `gt train` and `gt reproduce` resume where they stopped, other commands leave no half-written file |
 
 ";

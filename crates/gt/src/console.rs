@@ -1,35 +1,50 @@
-//! Writing to people and to programs.
+//! Writing to people and to programs. Text for people passes [`printable`] here, and nowhere else.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use gt_data::fetch::Progress;
 use gt_models::config;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Writes to standard output.
+use crate::closed_output::output_is_closed;
+use crate::printable::{printable, printable_json};
+
+/// Writes text for people to standard output.
 pub fn print(text: &str) -> Result<()> {
+    print_exactly(&printable(text))
+}
+
+/// Writes text for programs to standard output: a format that has escapes of its own.
+pub fn print_exactly(text: &str) -> Result<()> {
+    ensure!(!output_is_closed(), "standard output is closed, so there is no place for the result");
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(())
 }
 
-/// Writes a value as one line of JSON.
+/// Writes a value as one line of JSON. What a terminal obeys and JSON allows is escaped as JSON.
 pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
-    print(&format!("{}\n", serde_json::to_string(value)?))
+    print_exactly(&format!("{}\n", printable_json(&serde_json::to_string(value)?)))
 }
+
+/// Prints a line for people on standard error.
+macro_rules! say {
+    ($($content:tt)*) => {
+        $crate::console::say_line(format_args!($($content)*))
+    };
+}
+pub(crate) use say;
 
 /// Prints a line for people on standard error. Unlike `eprintln!` it does not end the program after
 /// standard error is closed, so a training outlives its terminal.
-macro_rules! say {
-    ($($content:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), $($content)*);
-    }};
+pub fn say_line(content: fmt::Arguments<'_>) {
+    let line = format!("{content}\n");
+    let _ = io::stderr().write_all(printable(&line).as_bytes());
 }
-pub(crate) use say;
 
 /// Reports a problem that is no reason to stop.
 pub fn warn(message: &str) {
@@ -85,9 +100,9 @@ impl DownloadBar {
     }
 
     pub fn update(&mut self, progress: &Progress<'_>) {
-        let fresh = self.name != progress.name;
+        let fresh = self.name != printable(progress.name);
         if fresh {
-            self.name = progress.name.into();
+            self.name = printable(progress.name).into_owned();
         }
         match &self.bar {
             Some(bar) => {

@@ -35,6 +35,16 @@ pub fn end_at_signal() {
     on_signal(end);
 }
 
+/// Lets a write beyond the file size limit (`ulimit -f`) return an error. The signal would end the
+/// program.
+pub fn ignore_file_size_signal() {
+    #[cfg(unix)]
+    // SAFETY: ignoring a signal installs no handler. No other thread runs yet.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+    }
+}
+
 fn end() {
     gt_graph::remove_unfinished();
     std::process::exit(130);

@@ -4,6 +4,7 @@
 
 mod byte_size;
 mod cache;
+mod closed_output;
 #[cfg(test)]
 mod command_reference;
 mod commands;
@@ -13,6 +14,7 @@ mod device;
 mod drawing;
 mod interrupt;
 mod panics;
+mod printable;
 mod progress;
 mod threads;
 mod understood;
@@ -35,12 +37,16 @@ struct Arguments {
     threads: Option<u16>,
 }
 
-/// Exit codes: 0 done; 1 a check failed; 2 bad usage or input, or a file cannot be written; 130
-/// interrupted.
+/// Exit codes: 0 done; 1 a check failed; 2 bad usage or input, too little memory or too few
+/// threads, or a file cannot be written; 101 an error in the program; 130 interrupted.
 fn main() -> ExitCode {
-    panics::hide_contained();
-    let arguments = Arguments::parse();
-    threads::start_pool(arguments.threads.map(usize::from));
+    panics::report_panics();
+    interrupt::ignore_file_size_signal();
+    let arguments = parse_arguments();
+    if let Err(error) = threads::start_pool(arguments.threads.map(usize::from)) {
+        console::say!("error: {error}");
+        return ExitCode::from(2);
+    }
     if let Some(Err(problem)) = std::env::var("GT_SIMD").ok().map(|name| gt_nn::cpu::Isa::named(&name)) {
         console::warn(&format!("GT_SIMD: {problem}; {} is used", gt_nn::cpu::Isa::detect().name()));
     }
@@ -77,4 +83,17 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// The arguments; help, versions and wrong usage end the program here.
+fn parse_arguments() -> Arguments {
+    Arguments::try_parse().unwrap_or_else(|error| {
+        // Wrong usage is shown with the argument that is wrong, which may be the name of a file.
+        let obeyed = |argument: std::ffi::OsString| argument.to_string_lossy().contains(printable::is_obeyed);
+        if !std::env::args_os().any(obeyed) {
+            error.exit();
+        }
+        console::say!("{}", error.render().to_string().trim_end());
+        std::process::exit(error.exit_code());
+    })
 }

@@ -392,6 +392,14 @@ impl Parameters {
         self.size
     }
 
+    /// Where the parameters of a layer begin; those of the head for the number of layers.
+    pub(crate) fn start(&self, layer: usize) -> usize {
+        match self.layers.get(layer) {
+            Some(layer) => layer.start,
+            None => self.head.first().map_or(self.size, |affine| affine.weight.offset),
+        }
+    }
+
     fn region(&mut self, rows: usize, columns: usize) -> Region {
         let region = Region { offset: self.size, rows, columns };
         self.size = padded(rows.saturating_mul(columns).saturating_add(self.size));

@@ -113,9 +113,11 @@ impl Runner<'_> {
             }
         };
         std::thread::scope(|scope| {
-            (0..self.jobs.clamp(1, jobs.len().max(1))).for_each(|_| {
-                scope.spawn(work);
+            // Where the system starts no more threads, fewer runs are parallel.
+            (1..self.jobs.min(jobs.len())).for_each(|_| {
+                let _ = std::thread::Builder::new().spawn_scoped(scope, work);
             });
+            work();
         });
         state.into_inner().unwrap_or_else(PoisonError::into_inner).0
     }

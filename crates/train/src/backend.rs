@@ -66,8 +66,11 @@ impl Resident {
     ///
     /// # Errors
     /// If the configuration needs an operation that only the CPU supports ([`TrainError::Device`]),
-    /// or the device fails.
+    /// or the device fails. Also if a training on the CPU does not fit into memory.
     pub fn backend<'a>(&self, data: &'a Prepared, config: &Config, purpose: Purpose) -> Result<Box<dyn Backend + 'a>> {
+        if !self.is_gpu() && purpose == Purpose::Training {
+            data.ensure_memory(config, 1)?;
+        }
         let weights = initial_weights(&data.network, config.train.seed);
         let Self::Cuda { data: resident, precision, cache } = self else {
             let cpu = Cpu::new(data, &weights, data.loss, Isa::detect());

@@ -137,8 +137,10 @@ fn read(here: &Path) -> Result<BTreeMap<String, Vec<u8>>, CheckpointProblem> {
     Ok(files)
 }
 
-/// Writes checkpoints on a thread of its own. Dropping it waits for the last one.
+/// Writes checkpoints on a thread of its own, or at once where the system starts no more threads.
+/// Dropping it waits for the last one.
 pub(crate) struct Writer {
+    folder: PathBuf,
     jobs: Option<SyncSender<(u64, Files)>>,
     thread: Option<JoinHandle<Result<()>>>,
 }
@@ -146,17 +148,22 @@ pub(crate) struct Writer {
 impl Writer {
     pub(crate) fn new(folder: PathBuf) -> Self {
         let (jobs, work) = sync_channel::<(u64, Files)>(0);
-        let thread = std::thread::spawn(move || {
+        let own = folder.clone();
+        let write_all = move || {
             for (number, files) in work {
-                write(&folder, number, &files)?;
+                write(&own, number, &files)?;
             }
             Ok(())
-        });
-        Self { jobs: Some(jobs), thread: Some(thread) }
+        };
+        let thread = std::thread::Builder::new().spawn(write_all).ok();
+        Self { folder, jobs: thread.is_some().then_some(jobs), thread }
     }
 
     /// Hands a checkpoint over; waits only while the one before is still being written.
     pub(crate) fn write(&mut self, number: u64, files: Files) -> Result<()> {
+        if self.thread.is_none() {
+            return write(&self.folder, number, &files);
+        }
         let sent = self.jobs.as_ref().is_some_and(|jobs| jobs.send((number, files)).is_ok());
         if sent { Ok(()) } else { self.finish() }
     }

@@ -6,7 +6,7 @@ use gt_data::{DataError, are_folds};
 use gt_graph::{GraphError, Level, Split};
 use gt_models::config::MetricForm;
 use gt_models::{ConfigError, EncodingError, ModelError, ModelFileError};
-use gt_nn::backend::{BackendError, NotFinite};
+use gt_nn::backend::{BackendError, GraphTooLarge, NotFinite};
 use gt_nn::cuda::CudaError;
 
 use crate::init::InitProblem;
@@ -59,6 +59,9 @@ pub enum TrainError {
     /// The machine is too small.
     #[error(transparent)]
     Memory(#[from] TooLarge),
+    /// A graph that is scored or predicted for does not fit into memory.
+    #[error(transparent)]
+    GraphMemory(#[from] GraphTooLarge),
     /// A GPU does not support the task, or failed.
     #[error(transparent)]
     Device(CudaError),
@@ -389,6 +392,7 @@ impl From<BackendError> for TrainError {
         match error {
             BackendError::Cuda(error) => Self::Device(error),
             BackendError::Graph(error) => Self::Data(error.into()),
+            BackendError::Memory(error) => Self::GraphMemory(error),
         }
     }
 }
@@ -420,7 +424,9 @@ impl TrainError {
     #[must_use]
     pub fn in_file(self, path: Option<&Path>) -> Self {
         match (path, &self) {
-            (Some(path), Self::Config(_) | Self::Data(_) | Self::Model(_)) if self.device().is_none() => {
+            (Some(path), Self::Config(_) | Self::Data(_) | Self::Model(_) | Self::GraphMemory(_))
+                if self.device().is_none() =>
+            {
                 Self::InFile { path: path.into(), source: Box::new(self) }
             }
             _ => self,

@@ -73,7 +73,7 @@ pub use expected::expected;
 pub use facts::data_facts;
 pub use init::{InitProblem, open_result};
 pub use links::{Links, PairRows, predict_pairs};
-pub use memory::{TooLarge, ensure_memory, gigabytes, memory};
+pub use memory::{MemoryRemedy, TooLarge, ensure_memory};
 pub use out_of_fold::{FoldPredictions, out_of_fold};
 pub use outcome::{Best, EpochRecord, Observer, Outcome, Stop};
 pub use prepared::Prepared;

@@ -1,181 +1,274 @@
-//! Checks that a training fits into the memory of this machine; otherwise the system would end the
-//! program silently.
+//! Checks that a training fits into memory; otherwise the system would end the program silently.
 
-use gt_nn::AttentionScope;
-use std::fs::read_to_string;
-use std::path::{Path, PathBuf};
+use std::cmp::Reverse;
+use std::fmt;
 
 use gt_data::Info;
-use gt_graph::{FullView, Split};
-use gt_nn::Network;
-use gt_nn::cpu::least_training_bytes;
+use gt_graph::Split;
+use gt_models::Config;
+use gt_nn::cpu::{BatchSize, GraphSize, PassMemory, parameter_bytes};
+use gt_nn::{FreeMemory, LimitedBy, Network, Parameters, gigabytes};
 
+use crate::pass::training_order;
 use crate::prepared::Prepared;
 
-/// Why a training cannot fit into this machine.
+/// Why a training does not fit into memory.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error(
-    "training takes at least {} of memory ({parameters} parameters, {nodes} nodes and {edges} edges in the largest graph), \
-     there are {}{}",
+    "training takes about {} of memory{} ({parameters} parameters; {nodes} nodes and {edges} edges in the largest batch), \
+     and {} of {} ({by}) are free; {remedy}",
     gigabytes(*needed),
-    gigabytes(*available),
-    ids.map_or(String::new(), |most| format!(
-        "; there are {most} categories or classes; if they are numbers, name their column with --continuous"
-    ))
+    batch.map_or(String::new(), |batch| format!(" with train.batch = {batch}")),
+    gigabytes(*free),
+    gigabytes(*limit)
 )]
 pub struct TooLarge {
-    /// Bytes that the training needs at least.
+    /// Bytes that the training needs.
     pub needed: f64,
-    /// Bytes of memory.
-    pub available: f64,
+    /// Bytes of memory that are free.
+    pub free: f64,
+    /// Bytes that the limit allows, free or not.
+    pub limit: f64,
+    /// What limits the memory.
+    pub by: LimitedBy,
+    /// Graphs of a batch; `None` where there are no batches yet.
+    pub batch: Option<usize>,
     /// Parameters of the network.
     pub parameters: usize,
-    /// Nodes of the largest graph.
+    /// Nodes of the largest batch.
     pub nodes: usize,
-    /// Edges of the largest graph.
+    /// Edges of the largest batch that the network follows.
     pub edges: usize,
-    /// The largest number of categories or classes, if so large that ids were probably taken for
-    /// categories.
-    pub ids: Option<usize>,
+    /// What makes the training smaller.
+    pub remedy: MemoryRemedy,
 }
 
-/// Checks that training a network on a graph of this size fits into memory: the machine's, or the
-/// limit of a container or a batch system.
+/// What makes a training smaller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryRemedy {
+    /// Batches of this many graphs.
+    Batch(usize),
+    /// Fewer categories or classes: so many that they are probably ids.
+    FewerCategories(usize),
+    /// A network of fewer layers or channels.
+    SmallerNetwork,
+}
+
+impl fmt::Display for MemoryRemedy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Batch(batch) => write!(f, "pass --set train.batch={batch}"),
+            Self::FewerCategories(count) => write!(
+                f,
+                "there are {count} categories or classes; if they are numbers, name their column with --continuous"
+            ),
+            Self::SmallerNetwork => f.write_str("lower model.layers or model.width, or leave out the largest graphs"),
+        }
+    }
+}
+
+/// Checks that training a network on a batch fits into memory.
 ///
 /// ```
-/// use graph_transformer_train::{ensure_memory, gigabytes, memory};
-/// use gt_nn::{Channels, Network};
+/// use graph_transformer_train::ensure_memory;
+/// use gt_nn::cpu::{BatchSize, GraphSize};
+/// use gt_nn::{Channels, FreeMemory, Network};
 ///
 /// let network = Network::new(Channels::new(64, 8), 2);
-/// ensure_memory(&network, 1_000, 10_000)?;
-/// if memory().is_some() {
-///     // A fully connected graph of ten million nodes fits nowhere.
-///     let error = ensure_memory(&network, 10_000_000, 100_000_000_000_000).unwrap_err();
-///     assert!(error.needed > error.available);
+/// let batch = |nodes, edges| {
+///     BatchSize::from_iter([GraphSize { nodes, edges, followed: edges, ..Default::default() }])
+/// };
+/// ensure_memory(&network, &batch(1_000, 10_000))?;
+/// if FreeMemory::now().is_some() {
+///     // A graph with a hundred thousand billion edges fits nowhere.
+///     let error = ensure_memory(&network, &batch(10_000_000, 100_000_000_000_000)).unwrap_err();
+///     assert!(error.needed > error.free);
 /// }
-/// assert_eq!((gigabytes(2.5e9), gigabytes(24e9)), ("2.5 GB".to_owned(), "24 GB".to_owned()));
 /// # Ok::<(), graph_transformer_train::TooLarge>(())
 /// ```
 ///
 /// # Errors
-/// If the memory does not suffice, with both sizes. Machines that do not report their memory pass.
-pub fn ensure_memory(network: &Network, nodes: usize, edges: usize) -> Result<(), TooLarge> {
-    let needed = least_training_bytes(network, nodes, edges);
-    match memory() {
-        Some(memory) if needed > memory => Err(too_large(network, (nodes, edges), needed, memory)),
+/// If the free memory does not suffice, with both sizes. Machines that do not report their memory
+/// pass.
+pub fn ensure_memory(network: &Network, batch: &BatchSize) -> Result<(), TooLarge> {
+    let needed = OVERHEAD + parameter_bytes(network, true) + PassMemory::new(network, true).bytes(batch);
+    match FreeMemory::now() {
+        Some(free) if needed > free.bytes => Err(too_large(network, free, None, batch, needed, None)),
         _ => Ok(()),
     }
 }
 
 impl Prepared {
-    /// Checks the largest graph of the training; on a GPU, which reports its own memory, the
-    /// parameters alone.
+    /// Checks that `runs` trainings at a time fit into the memory of the computer: the parameters
+    /// and the largest batch of each.
     ///
     /// # Errors
-    /// If the memory does not suffice, with both sizes.
-    pub fn ensure_memory(&self, on_gpu: bool) -> Result<(), TooLarge> {
-        let size = |graph: usize| {
-            let graph = self.graphs.graph(graph);
-            let nodes = graph.num_nodes();
-            match self.scope {
-                AttentionScope::Sparse => (nodes, graph.num_edges()),
-                AttentionScope::Full => (nodes, FullView::count(nodes)),
-            }
+    /// If the free memory does not suffice, with the number of graphs per batch that fits.
+    pub fn ensure_memory(&self, config: &Config, runs: usize) -> Result<(), TooLarge> {
+        match FreeMemory::now() {
+            Some(free) => self.ensure_fits(config, runs, free),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that the parameters of a training on a GPU fit into the memory of the computer. The
+    /// GPU reports its own memory.
+    ///
+    /// # Errors
+    /// If the free memory does not suffice.
+    pub fn ensure_memory_on_gpu(&self) -> Result<(), TooLarge> {
+        ensure_memory(&self.network, &BatchSize::default())
+    }
+
+    fn ensure_fits(&self, config: &Config, runs: usize, free: FreeMemory) -> Result<(), TooLarge> {
+        let (network, batch) = (&self.network, config.train.batch.max(1));
+        let memory = PassMemory::new(network, true);
+        let largest = [Split::Train, Split::Val].map(|split| self.largest_first(split));
+        // No order of the graphs has a larger batch than the largest graphs together.
+        let bound = |split: Split, batch: usize| largest[split as usize].iter().take(batch).copied().collect();
+        let needed = |batch: usize, size: &BatchSize| {
+            // Validation uses only a part of the buffers of training.
+            let validation = PassMemory::new(network, false).bytes(&bound(Split::Val, batch));
+            runs as f64 * (self.fixed_bytes() + validation + memory.bytes(size))
         };
-        let largest = self.graphs_of(Split::Train).into_iter().map(size).max_by_key(|(_, edges)| *edges);
-        let (nodes, edges) = largest.filter(|_| !on_gpu).unwrap_or_default();
-        ensure_memory(&self.network, nodes, edges)
+        let bytes_of = |batch: usize| needed(batch, &bound(Split::Train, batch));
+        if bytes_of(batch) <= free.bytes {
+            return Ok(());
+        }
+        let fixed = needed(batch, &BatchSize::default());
+        // The seed decides which graphs are in a batch. Whoever trains waits longer than this loop.
+        let epochs = 1..=config.train.epochs.min(MOST_EPOCHS);
+        let drawn = epochs.into_iter().find_map(|epoch| {
+            let order = training_order(self, config, epoch);
+            let size = |number| order.batch(number).iter().map(|&graph| self.size_in(Split::Train, graph)).collect();
+            (0..order.batches()).map(size).find(|size| fixed + runs as f64 * memory.bytes(size) > free.bytes)
+        });
+        let Some(size) = drawn else { return Ok(()) };
+        let fitting = largest_fitting(batch, |batch| bytes_of(batch) <= MARGIN * free.bytes);
+        Err(too_large(network, free, Some(batch), &size, needed(batch, &size), fitting))
+    }
+
+    /// Sizes of the graphs of a split, the largest first.
+    fn largest_first(&self, split: Split) -> Vec<GraphSize> {
+        let memory = PassMemory::new(&self.network, split == Split::Train);
+        let size = |graph| self.size_in(split, graph);
+        let mut sizes: Vec<GraphSize> = self.graphs_of(split).into_iter().map(size).collect();
+        sizes.sort_by_cached_key(|&size| Reverse(memory.bytes(&BatchSize::from_iter([size])) as u64));
+        sizes
+    }
+
+    /// Bytes of a training that do not depend on its batches.
+    fn fixed_bytes(&self) -> f64 {
+        OVERHEAD + parameter_bytes(&self.network, true) + self.pass_bytes()
+    }
+
+    /// Bytes of the outputs and labels of a whole pass, and of copies while they are scored.
+    fn pass_bytes(&self) -> f64 {
+        let rows = [Split::Train, Split::Val].map(|split| self.rows_in(split)).into_iter().max().unwrap_or(0);
+        (rows * (self.outputs() + self.target().columns.len()) * 2 * size_of::<f32>()) as f64
     }
 }
 
-fn too_large(network: &Network, (nodes, edges): (usize, usize), needed: f64, available: f64) -> TooLarge {
+/// The largest number of graphs below `batch` that fits, if one does.
+fn largest_fitting(batch: usize, fits: impl Fn(usize) -> bool) -> Option<usize> {
+    let (mut fitting, mut beyond) = (0, batch);
+    while beyond - fitting > 1 {
+        let middle = fitting.midpoint(beyond);
+        if fits(middle) { fitting = middle } else { beyond = middle }
+    }
+    (fitting > 0).then_some(fitting)
+}
+
+/// Bytes of the report, of records and of threads, and bytes that the allocator does not give back.
+const OVERHEAD: f64 = 32e6;
+/// Epochs whose batches are looked at, if the largest graphs together do not fit.
+const MOST_EPOCHS: usize = 1_000;
+/// Share of the free memory that a recommended batch takes at most.
+const MARGIN: f64 = 0.95;
+
+fn too_large(
+    network: &Network,
+    free: FreeMemory,
+    batch: Option<usize>,
+    size: &BatchSize,
+    needed: f64,
+    fitting: Option<usize>,
+) -> TooLarge {
     let inputs = [&network.node, &network.edge].into_iter();
     let values = inputs.flat_map(|input| input.categorical.iter().chain(&input.multi_hot)).chain(&network.head);
     let ids = values.copied().max().filter(|&most| most > Info::MOST_COUNTED);
-    TooLarge { needed, available, parameters: gt_nn::Parameters::new(network).count(), nodes, edges, ids }
-}
-
-/// A number of bytes in gigabytes, for messages.
-pub fn gigabytes(bytes: f64) -> String {
-    let digits = if bytes < 10e9 { 1 } else { 0 };
-    format!("{:.digits$} GB", bytes / 1e9)
-}
-
-/// Bytes that this process may use, as Linux reports them: the machine's memory, or the limit of a
-/// container or a batch system.
-pub fn memory() -> Option<f64> {
-    let groups = read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let limits = limit_files(&groups).into_iter().filter_map(|file| read_to_string(file).ok());
-    least(&read_to_string("/proc/meminfo").ok()?, limits)
-}
-
-/// The machine's memory, or the lowest limit below it; a limit that is no number is none.
-fn least(machine: &str, limits: impl Iterator<Item = String>) -> Option<f64> {
-    let line = machine.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let all = line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok()? * 1024.0;
-    Some(limits.filter_map(|text| text.trim().parse().ok()).fold(all, f64::min))
-}
-
-/// Files with the limits of control groups and of all groups around them. A group is a line
-/// `NUMBER:CONTROLLERS:PATH`, in version 2 without controllers.
-fn limit_files(groups: &str) -> Vec<PathBuf> {
-    let files = |line: &str| {
-        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-        let (root, file) = match controllers {
-            "" => ("/sys/fs/cgroup", "memory.max"),
-            list if list.split(',').any(|name| name == "memory") => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
-            _ => return None,
-        };
-        // A container may see its own group as the root, but get the path outside.
-        let around = Path::new(path.trim_start_matches('/')).ancestors();
-        Some(around.map(|group| Path::new(root).join(group).join(file)).collect::<Vec<_>>())
+    let remedy = match (fitting, ids) {
+        (Some(batch), _) => MemoryRemedy::Batch(batch),
+        (None, Some(count)) => MemoryRemedy::FewerCategories(count),
+        (None, None) => MemoryRemedy::SmallerNetwork,
     };
-    groups.lines().filter_map(files).flatten().collect()
+    let FreeMemory { bytes: free, limit, by } = free;
+    let (nodes, edges) = (size.total.nodes, size.total.followed);
+    TooLarge { needed, free, limit, by, batch, parameters: Parameters::new(network).count(), nodes, edges, remedy }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use gt_data::{SbmSet, SbmSizes};
     use gt_nn::{Channels, Input};
 
+    use super::*;
+
+    fn free(bytes: f64) -> FreeMemory {
+        FreeMemory { bytes, limit: 24e9, by: LimitedBy::ControlGroup }
+    }
+
     #[test]
-    fn what_cannot_fit_is_refused_with_its_sizes_and_a_hint_about_ids() {
+    fn a_batch_that_fits_is_recommended_and_fits() {
+        let text = "[model]\nlayers = 4\nwidth = 64\nheads = 8\n[train]\nbatch = 16";
+        let mut config = Config::from_toml(text).unwrap();
+        let data = SbmSet::Cluster.generate(41, SbmSizes { train: 40, val: 2, test: 2 }).unwrap();
+        let data = Prepared::for_training(data, &config, None).unwrap();
+        let needed = data.ensure_fits(&config, 1, free(0.0)).unwrap_err().needed;
+        let half = free(data.fixed_bytes() + 0.5 * (needed - data.fixed_bytes()));
+        assert_eq!(data.ensure_fits(&config, 1, free(1.5 * needed)), Ok(()));
+        assert!(data.ensure_fits(&config, 2, free(1.5 * needed)).is_err(), "two trainings take twice the memory");
+        let error = data.ensure_fits(&config, 1, half).unwrap_err();
+        let MemoryRemedy::Batch(batch) = error.remedy else { panic!("{error}") };
+        assert!((1..16).contains(&batch), "{error}");
+        let text = error.to_string();
+        for fact in ["train.batch = 16", &format!("--set train.batch={batch}"), "of 24 GB (the control group)"] {
+            assert!(text.contains(fact), "{fact}: {text}");
+        }
+        config.train.batch = batch;
+        assert_eq!(data.ensure_fits(&config, 1, half), Ok(()));
+        // No batch is small enough for the parameters.
+        let error = data.ensure_fits(&config, 1, free(1e4)).unwrap_err();
+        assert_eq!(error.remedy, MemoryRemedy::SmallerNetwork);
+    }
+
+    #[test]
+    fn the_batches_of_the_seed_decide_where_the_largest_graphs_together_would_not_fit() {
+        let config =
+            Config::from_toml("[model]\nlayers = 2\nwidth = 16\nheads = 2\n[train]\nbatch = 2\nepochs = 1").unwrap();
+        let data = SbmSet::Cluster.generate(41, SbmSizes { train: 40, val: 2, test: 2 }).unwrap();
+        let data = Prepared::for_training(data, &config, None).unwrap();
+        let memory = PassMemory::new(&data.network, true);
+        let bytes =
+            |graphs: &[usize]| memory.bytes(&graphs.iter().map(|&graph| data.size_in(Split::Train, graph)).collect());
+        let order = training_order(&data, &config, 1);
+        let drawn = (0..order.batches()).map(|number| bytes(order.batch(number))).fold(0.0, f64::max);
+        let validation = data.largest_first(Split::Val).into_iter().take(2).collect();
+        let fixed = data.fixed_bytes() + PassMemory::new(&data.network, false).bytes(&validation);
+        let mut sizes: Vec<(f64, usize)> = data.graphs_of(Split::Train).into_iter().map(|g| (bytes(&[g]), g)).collect();
+        sizes.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let worst = bytes(&[sizes[0].1, sizes[1].1]);
+        assert!(drawn < worst, "the seed must not draw the two largest graphs together");
+        assert_eq!(data.ensure_fits(&config, 1, free(fixed + 1.0001 * drawn)), Ok(()));
+        assert!(data.ensure_fits(&config, 1, free(fixed + 0.9999 * drawn)).is_err());
+    }
+
+    #[test]
+    fn ids_taken_for_categories_are_named() {
         let network = Network::new(Channels::new(64, 8), 2);
-        assert!(ensure_memory(&network, 1_000, 10_000).is_ok());
-        // A full graph of ten million nodes fits nowhere.
-        let told = |network: &Network, edges: usize| too_large(network, (7, edges), 3e12, 24e9).to_string();
-        assert!(cfg!(not(target_os = "linux")) || ensure_memory(&network, 10_000_000, 100_000_000_000_000).is_err());
-        let text = told(&network, 9);
-        assert!(
-            text.contains("at least 3000 GB") && text.contains("9 edges") && text.ends_with("there are 24 GB"),
-            "{text}"
-        );
         let ids = Network { node: Input { categorical: vec![4_000_000_000], ..Default::default() }, ..network };
-        assert!(told(&ids, 9).contains("4000000000 categories or classes"));
-    }
-
-    #[test]
-    fn a_limit_below_the_machines_memory_counts_and_one_above_does_not() {
-        let machine = "MemTotal:       16000000 kB\nMemFree:        1000000 kB\n";
-        let of = |limits: &[&str]| least(machine, limits.iter().map(|limit| (*limit).to_owned()));
-        assert_eq!(of(&[]), Some(16_384_000_000.0));
-        assert_eq!(of(&["max\n"]), Some(16_384_000_000.0));
-        // The number that version 1 reports where there is no limit.
-        assert_eq!(of(&["9223372036854771712\n"]), Some(16_384_000_000.0));
-        assert_eq!(of(&["max\n", "2147483648\n", "8589934592\n"]), Some(2_147_483_648.0));
-        assert_eq!(least("MemFree: 1 kB\n", ["1\n".to_owned()].into_iter()), None);
-    }
-
-    #[test]
-    fn limits_are_looked_for_in_the_own_group_and_all_around_it() {
-        let files = |groups| limit_files(groups).iter().map(|file| file.display().to_string()).collect::<Vec<_>>();
-        assert_eq!(files("0::/\n"), ["/sys/fs/cgroup/memory.max"]);
-        let job = ["/sys/fs/cgroup/job/step/memory.max", "/sys/fs/cgroup/job/memory.max", "/sys/fs/cgroup/memory.max"];
-        assert_eq!(files("0::/job/step\n"), job);
-        let first = "5:cpu,cpuacct:/job\n4:hugetlb,memory:/job\n1:name=systemd:/job\n";
-        let limits =
-            ["job/memory.limit_in_bytes", "memory.limit_in_bytes"].map(|f| format!("/sys/fs/cgroup/memory/{f}"));
-        assert_eq!(files(first), limits);
-        assert_eq!(files("nonsense\n"), [""; 0]);
+        let error = too_large(&ids, free(1e9), None, &BatchSize::default(), 3e12, None);
+        let text = error.to_string();
+        assert!(text.contains("3000 GB") && text.contains("4000000000 categories or classes"), "{text}");
     }
 }

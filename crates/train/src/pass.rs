@@ -43,9 +43,7 @@ pub(crate) fn training_pass(
     dropout_key: u64,
 ) -> PassPlan {
     let train = &config.train;
-    let mut graphs = data.graphs_of(Split::Train);
-    RandomStream::new(train.seed, DOMAIN_ORDER, epoch as u64).shuffle(&mut graphs);
-    let order = PassOrder::new(graphs, train.batch);
+    let order = training_order(data, config, epoch);
     let signs = signs(&order, train.sign_flip, train.seed, epoch, data.network.node.laplacian);
     let training = TrainingPlan {
         adam: config.optimizer.adam(lr),
@@ -55,6 +53,13 @@ pub(crate) fn training_pass(
         draws: (train.seed, epoch),
     };
     PassPlan { split: Split::Train, order, from, signs, training: Some(training) }
+}
+
+/// The graphs of an epoch, in batches.
+pub(crate) fn training_order(data: &Prepared, config: &Config, epoch: usize) -> PassOrder {
+    let mut graphs = data.graphs_of(Split::Train);
+    RandomStream::new(config.train.seed, DOMAIN_ORDER, epoch as u64).shuffle(&mut graphs);
+    PassOrder::new(graphs, config.train.batch)
 }
 
 /// Signs of all batches: one row for all graphs of a batch, or one each.

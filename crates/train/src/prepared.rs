@@ -13,6 +13,7 @@ use gt_graph::{
 use gt_models::config::{DataConfig, MetricForm, OutputKind, TaskName};
 use gt_models::{Config, Model, Renumbering, Scaling, mean_and_spread};
 use gt_nn::backend::{DataSource, Labels, PassPlan, PreparedBatch, labels_by_batches};
+use gt_nn::cpu::GraphSize;
 use gt_nn::{Frozen, Loss, Network, Weights};
 
 use crate::encodings::{EncodingCache, ensure_encodings};
@@ -425,6 +426,12 @@ impl Prepared {
         }
     }
 
+    /// Size of a graph in passes over a split, as far as memory depends on it.
+    pub(crate) fn size_in(&self, split: Split, graph: usize) -> GraphSize {
+        let pairs = self.links.as_ref().map_or(0, |links| links.scored(split, graph));
+        GraphSize { pairs, ..GraphSize::new(&self.graphs.graph(graph), self.scope) }
+    }
+
     /// For each row of a batch's targets its number over all graphs.
     fn row_numbers(&self, graphs: &[usize], batch: &GraphBatch) -> Vec<usize> {
         let level = self.level();
@@ -454,6 +461,10 @@ impl DataSource for Prepared {
 
     fn labels(&self, split: Split) -> Result<Labels, GraphError> {
         labels_by_batches(&self.graphs, |graphs, batch| self.labels_of(split, graphs, batch))
+    }
+
+    fn size(&self, plan: &PassPlan, graph: usize) -> GraphSize {
+        self.size_in(plan.split, graph)
     }
 
     fn fill(&self, plan: &PassPlan, number: usize, batch: &mut PreparedBatch) -> Result<(), GraphError> {

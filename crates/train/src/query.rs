@@ -13,8 +13,8 @@ use gt_data::{
 };
 use gt_graph::{GraphStore, Layout, Level};
 use gt_models::config::OutputKind;
-use gt_models::{EncodingError, Ensemble, Model, Predictions, Softmax, add_encodings, sigmoid};
-use gt_nn::backend::Device;
+use gt_models::{EncodingError, Ensemble, Model, ModelError, Predictions, Softmax, add_encodings, sigmoid};
+use gt_nn::backend::{BackendError, Device, GraphTooLarge};
 
 use crate::class_names::{add_classes, probability_name};
 use crate::error::{Result, TrainError};
@@ -277,9 +277,17 @@ impl Answer {
             width => width,
         })?;
         let values = match query {
-            Query::Predictions(device) => models.predict_on(device, &store)?,
-            Query::Embeddings(level) => model.embed(&store, *level)?,
+            Query::Predictions(device) => models.predict_on(device, &store),
+            Query::Embeddings(level) => model.embed(&store, *level),
         };
+        let values = values.map_err(|error| match error {
+            // The backend counts the usable graphs of the chunk.
+            ModelError::Backend(BackendError::Memory(error)) => {
+                let graph = results.iter().position(|result| *result == Ok(error.graph));
+                GraphTooLarge { graph: first + graph.unwrap_or(error.graph), ..error }.into()
+            }
+            error => TrainError::from(error),
+        })?;
         let finite = |stored: usize| values.are_finite(store.row_range(values.level, stored));
         let not_finite = results.iter().enumerate().filter(|(_, result)| result.as_ref().is_ok_and(|at| !finite(*at)));
         let not_finite = not_finite.map(|(graph, _)| graph).collect();

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use gt_graph::{FeatureRows, GraphParts};
 use gt_graph::{GraphRef, GraphStore, Level};
 
-use super::download::{Progress, download};
+use super::content::Content;
+use super::download::{DownloadLimits, Progress, download};
 use crate::dataset::{Dataset, Splits};
 use crate::error::{DataError, FileProblem, Result};
 use crate::formats;
@@ -74,7 +75,7 @@ pub fn fetch_zinc(source: &ZincSource, cache: &Path, progress: &mut dyn FnMut(Pr
     fs::create_dir_all(&folder).map_err(|e| DataError::io(&folder, e))?;
     let listing = folder.join("listing.json");
     let mut downloaded = vec![listing.clone()];
-    download(&source.listing, &listing, progress)?;
+    download(&source.listing, &listing, &DownloadLimits::new(Content::Json), progress)?;
     let files = parse_listing(&listing)?;
     let mut chosen = GraphStore::new(Default::default());
     let mut splits = Splits::new(Level::Graph);
@@ -82,7 +83,8 @@ pub fn fetch_zinc(source: &ZincSource, cache: &Path, progress: &mut dyn FnMut(Pr
         let index = folder.join(format!("{split}.index"));
         downloaded.push(index.clone());
         if !index.exists() {
-            download(&format!("{}/{split}.index", source.indices), &index, progress)?;
+            let limits = DownloadLimits::new(Content::Positions);
+            download(&format!("{}/{split}.index", source.indices), &index, &limits, progress)?;
         }
         let urls = names.iter().find_map(|name| files.get(*name)).ok_or_else(|| {
             let found = files.keys().cloned().collect();
@@ -93,9 +95,10 @@ pub fn fetch_zinc(source: &ZincSource, cache: &Path, progress: &mut dyn FnMut(Pr
             let path = folder.join(format!("{split}-{number}.parquet"));
             downloaded.push(path.clone());
             if !path.exists() {
-                download(url, &path, progress)?;
+                download(url, &path, &DownloadLimits::new(Content::Parquet), progress)?;
             }
-            parts.push(read(&path)?);
+            // A file that cannot be read is fetched again by the next run.
+            parts.push(read(&path).inspect_err(|_| drop(fs::remove_file(&path)))?);
         }
         choose(&mut chosen, &parts, &index)?;
         splits.codes.resize(chosen.len(), splits.names.len() as u16);

@@ -30,7 +30,7 @@ pub struct Arguments {
 impl ConfigCommand {
     pub fn run(self) -> Result<()> {
         match self {
-            ConfigCommand::Show(arguments) => console::print(&arguments.load()?.to_toml()),
+            ConfigCommand::Show(arguments) => console::print_exactly(&arguments.load()?.to_toml()),
             ConfigCommand::Check(arguments) => {
                 arguments.load()?;
                 console::print("the configuration is fine\n")

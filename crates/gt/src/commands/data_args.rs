@@ -8,6 +8,8 @@ use gt_data::{ColumnChoice, Dataset, FileRoles, Task};
 use gt_models::Config;
 use gt_models::config::TaskName;
 
+use crate::printable::printable_json;
+
 /// Columns of a data set, as every command takes them that reads data without a model.
 #[derive(Args)]
 #[command(next_help_heading = "Columns")]
@@ -53,8 +55,9 @@ impl DataArgs {
             ("continuous", &self.continuous),
         ];
         let lists = lists.into_iter().filter(|(_, names)| !names.is_empty());
-        // A list of texts is the same in JSON and TOML.
-        let lists = lists.map(|(key, names)| format!("data.{key}={}", serde_json::json!(names)));
+        // A list of texts is the same in JSON and TOML, if all control characters are escaped.
+        let list = |names: &Vec<String>| printable_json(&serde_json::json!(names).to_string()).into_owned();
+        let lists = lists.map(|(key, names)| format!("data.{key}={}", list(names)));
         task.into_iter().chain(lists).collect()
     }
 

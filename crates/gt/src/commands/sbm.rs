@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use gt_data::{SbmSet, SbmSizes};
-use gt_train::{gigabytes, memory};
+use gt_nn::{FreeMemory, gigabytes};
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
@@ -57,9 +57,9 @@ impl Arguments {
         };
         let graphs = sizes.train.saturating_add(sizes.val).saturating_add(sizes.test);
         let needed = graphs as f64 * LEAST_BYTES;
-        if let Some(there) = memory().filter(|&there| needed > there) {
+        if let Some(there) = FreeMemory::now().map(|free| free.bytes).filter(|&free| needed > free) {
             let [needed, there] = [needed, there].map(gigabytes);
-            bail!("{graphs} graphs take at least {needed} of memory, there are {there}");
+            bail!("{graphs} graphs take at least {needed} of memory, and {there} are free");
         }
         super::output::write_dataset(&set.generate(self.seed, sizes)?, &self.out)
     }

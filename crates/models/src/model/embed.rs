@@ -1,8 +1,9 @@
 //! Embeddings of nodes and graphs: the values before the head of a model.
 
-use gt_graph::{GraphBatch, GraphStore, Level};
-use gt_nn::Readout;
-use gt_nn::cpu::{Engine, Isa};
+use gt_graph::{GraphBatch, GraphStore, Level, Split};
+use gt_nn::backend::{BackendError, GraphSource, PassPlan, divide_batches};
+use gt_nn::cpu::{Engine, Isa, PassMemory};
+use gt_nn::{FreeMemory, Readout};
 
 use super::{Model, ModelError, Predictions};
 
@@ -25,9 +26,12 @@ impl Model {
         let width = self.network().channels.width();
         let mut values = Vec::with_capacity(graphs.rows(level) * width);
         let mut batch = GraphBatch::new();
-        let numbers: Vec<usize> = (0..graphs.len()).collect();
-        for numbers in numbers.chunks(self.config.train.batch.max(1)) {
-            batch.assemble(&graphs, numbers)?;
+        let source = GraphSource::new(&graphs, self.scope());
+        let plan = PassPlan::evaluation(Split::Test, (0..graphs.len()).collect(), self.config.train.batch);
+        let memory = PassMemory::of_inner_values(self.network());
+        let (order, _) = divide_batches(&source, &plan, &memory, 0.0, FreeMemory::now()).map_err(BackendError::from)?;
+        for number in 0..order.batches() {
+            batch.assemble(&graphs, order.batch(number))?;
             let nodes = engine.embed(&batch, self.scope());
             match level {
                 Level::Node => values.extend(nodes),

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use gt_graph::{GraphError, GraphRef, GraphStore, Level, Split};
 use gt_nn::AttentionScope;
-use gt_nn::backend::{Cpu, DataSource, Labels, PairQueries, PassPlan, PreparedBatch, run};
-use gt_nn::cpu::Isa;
+use gt_nn::backend::{BackendError, Cpu, DataSource, GraphTooLarge, Labels, PairQueries, PassPlan, PreparedBatch, run};
+use gt_nn::cpu::{GraphSize, Isa};
 
 use super::{Model, ModelError, Predictions};
 use crate::Config;
@@ -39,6 +39,12 @@ impl DataSource for PairSource<'_> {
 
     fn labels(&self, _: Split) -> Result<Labels, GraphError> {
         Ok(Labels::Absent)
+    }
+
+    fn size(&self, _: &PassPlan, group: usize) -> GraphSize {
+        let PairGroup { graph, pairs } = &self.groups[group];
+        let orders = if self.both_orders { 2 } else { 1 };
+        GraphSize { pairs: orders * pairs.len(), ..GraphSize::new(&self.graphs.graph(*graph), self.scope) }
     }
 
     fn fill(&self, plan: &PassPlan, number: usize, batch: &mut PreparedBatch) -> Result<(), GraphError> {
@@ -97,7 +103,13 @@ impl Model {
         let graphs = &*self.scaled(Cow::Borrowed(graphs));
         let source = PairSource { graphs, scope: self.scope(), both_orders, groups };
         let mut cpu = Cpu::new(&source, &self.weights, self.loss()?, Isa::detect());
-        Ok(run(&mut cpu, PassPlan::evaluation(Split::Test, (0..groups.len()).collect(), 1))?.outputs.values)
+        let outcome = run(&mut cpu, PassPlan::evaluation(Split::Test, (0..groups.len()).collect(), 1));
+        let outcome = outcome.map_err(|error| match error {
+            // The pass counts groups.
+            BackendError::Memory(error) => GraphTooLarge { graph: groups[error.graph].graph, ..error }.into(),
+            error => error,
+        });
+        Ok(outcome?.outputs.values)
     }
 
     /// Logits of all edges of all graphs, in the order of their lists.

@@ -1,5 +1,5 @@
 //! Passes on the CPU: batches are put together on a thread of their own while the engine works on
-//! the one before.
+//! the one before. Inference divides batches that do not fit into memory.
 
 use std::ops::ControlFlow;
 use std::sync::mpsc::{channel, sync_channel};
@@ -7,10 +7,12 @@ use std::sync::mpsc::{channel, sync_channel};
 use gt_graph::GraphError;
 
 use super::pass::{BadStep, NotFinite, PassEvent, PassOutcome, PassOutputs, PassPlan, SignFlips, TrainingPlan};
-use super::source::{DataSource, PreparedBatch};
+use super::pieces::divide_batches;
+use super::source::{DataSource, Labels, PreparedBatch};
 use super::{Backend, BackendError};
-use crate::cpu::{Engine, Isa};
+use crate::cpu::{Engine, Isa, PassMemory};
 use crate::loss::{Loss, loss_of};
+use crate::memory::FreeMemory;
 use crate::weights::{Frozen, OptimizerState, Weights};
 
 /// A network on the CPU, with a data set.
@@ -20,6 +22,10 @@ pub struct Cpu<'a> {
     loss: Loss,
     plan: Option<PassPlan>,
     name: String,
+    /// Bytes that the largest batch so far has taken, and that later passes use again.
+    held: f64,
+    /// What is free, in place of what the system reports.
+    free: Option<FreeMemory>,
 }
 
 impl<'a> Cpu<'a> {
@@ -30,7 +36,14 @@ impl<'a> Cpu<'a> {
     pub fn new(source: &'a dyn DataSource, weights: &Weights, loss: Loss, isa: Isa) -> Self {
         let mut engine = Engine::new(weights.network().clone(), isa);
         engine.load(weights);
-        Self { source, engine, loss, plan: None, name: isa.name().to_owned() }
+        Self { source, engine, loss, plan: None, name: isa.name().to_owned(), held: 0.0, free: None }
+    }
+
+    /// Takes this for the free memory, whatever the system reports.
+    #[must_use]
+    pub fn with_free_memory(mut self, free: FreeMemory) -> Self {
+        self.free = Some(free);
+        self
     }
 
     /// Freezes parameters and running statistics: no later training pass changes them.
@@ -46,6 +59,12 @@ impl<'a> Cpu<'a> {
         steps: &TrainingPlan,
         report: &mut dyn FnMut(PassEvent) -> ControlFlow<()>,
     ) -> Result<PassOutcome, GraphError> {
+        let memory = PassMemory::new(self.engine.network(), true);
+        let largest = (plan.from..plan.order.batches()).map(|number| {
+            let sizes = plan.order.batch(number).iter().map(|&graph| self.source.size(plan, graph));
+            memory.bytes(&sizes.collect())
+        });
+        self.held = largest.fold(self.held, f64::max);
         let Self { source, engine, loss, .. } = self;
         let (loss, scope, batches) = (*loss, source.scope(), plan.order.batches());
         let mut outcome = PassOutcome { outputs: PassOutputs::default(), done: plan.from, steps: 0, bad: None };
@@ -102,18 +121,42 @@ impl<'a> Cpu<'a> {
         &mut self,
         plan: &PassPlan,
         report: &mut dyn FnMut(PassEvent) -> ControlFlow<()>,
-    ) -> Result<PassOutcome, GraphError> {
+    ) -> Result<PassOutcome, BackendError> {
+        let pieces = self.divide(plan)?;
         let Self { source, engine, loss, .. } = self;
         let (scope, width) = (source.scope(), engine.network().outputs());
         let mut outcome = PassOutcome { outputs: PassOutputs::default(), done: plan.from, steps: 0, bad: None };
-        for_each_batch(*source, plan, |number, ready| {
-            let outputs = ready.predict(engine, scope);
-            let value = ready.labels.rows().map_or(f64::NAN, |labels| loss_of(*loss, &outputs, width, labels));
-            outcome.outputs.push_batch(ready, &outputs, width, value);
+        // Outputs and labels of the batch under way.
+        let (mut outputs, mut labels) = (Vec::new(), Labels::Absent);
+        for_each_batch(*source, &pieces, |piece, ready| {
+            outputs.extend(ready.predict(engine, scope));
+            labels.extend(&ready.labels);
+            if !plan.order.ends_with(&pieces.order, piece) {
+                return ControlFlow::Continue(());
+            }
+            let number = outcome.done;
+            let value = labels.rows().map_or(f64::NAN, |labels| loss_of(*loss, &outputs, width, labels));
+            outcome.outputs.push(&outputs, &labels, outputs.len() / width.max(1), value);
+            (outputs.clear(), labels.clear());
             outcome.done = number + 1;
             report(PassEvent::Batch { number, loss: value })
         })?;
         Ok(outcome)
+    }
+
+    /// The plan of a pass in inference, in pieces that fit into memory.
+    fn divide(&mut self, plan: &PassPlan) -> Result<PassPlan, BackendError> {
+        let mut pieces = plan.clone();
+        // Signs belong to whole batches.
+        if plan.signs.is_none() {
+            let free = self.free.or_else(FreeMemory::now);
+            let memory = PassMemory::new(self.engine.network(), false);
+            let (order, most) = divide_batches(self.source, plan, &memory, self.held, free)?;
+            self.held = self.held.max(most);
+            pieces.from = order.first_batch(plan.order.graphs_before(plan.from));
+            pieces.order = order;
+        }
+        Ok(pieces)
     }
 }
 
@@ -172,22 +215,33 @@ fn for_each_batch(
     /// Batches that wait between the two threads: the engine works on one, one is ready, and one is
     /// being filled.
     const AHEAD: usize = 1;
+    let fill = |number: usize, mut batch: PreparedBatch| -> Result<PreparedBatch, GraphError> {
+        source.fill(plan, number, &mut batch)?;
+        flip_signs(plan, number, &mut batch);
+        Ok(batch)
+    };
     std::thread::scope(|scope| {
         let (send, ready) = sync_channel::<Result<PreparedBatch, GraphError>>(AHEAD);
         let (give_back, spent) = channel::<PreparedBatch>();
-        scope.spawn(move || {
+        let fill_all = move || {
             for number in plan.from..plan.order.batches() {
-                let mut next = spent.try_recv().unwrap_or_default();
-                let filled = source.fill(plan, number, &mut next).map(|()| {
-                    flip_signs(plan, number, &mut next);
-                    next
-                });
                 // Where the loop has ended early, no batch is wanted any more.
-                if send.send(filled).is_err() {
+                if send.send(fill(number, spent.try_recv().unwrap_or_default())).is_err() {
                     break;
                 }
             }
-        });
+        };
+        if std::thread::Builder::new().spawn_scoped(scope, fill_all).is_err() {
+            // The system starts no more threads.
+            let mut batch = PreparedBatch::default();
+            for number in plan.from..plan.order.batches() {
+                batch = fill(number, batch)?;
+                if call(number, &batch).is_break() {
+                    break;
+                }
+            }
+            return Ok(());
+        }
         for (number, filled) in (plan.from..).zip(&ready) {
             let filled = filled?;
             let wish = call(number, &filled);

@@ -26,6 +26,7 @@ mod cpu;
 mod cuda;
 mod pairs;
 mod pass;
+mod pieces;
 mod source;
 
 use std::ops::ControlFlow;
@@ -40,6 +41,7 @@ pub use cpu::Cpu;
 pub use cuda::{Cuda, CudaDataset, CudaSettings};
 pub use pairs::PairQueries;
 pub use pass::{BadStep, NotFinite, PassEvent, PassOrder, PassOutcome, PassOutputs, PassPlan, SignFlips, TrainingPlan};
+pub use pieces::{GraphTooLarge, divide_batches};
 pub use source::{DataSource, GraphSource, Labels, PreparedBatch, labels_by_batches};
 
 /// Why a device could not run a pass.
@@ -48,6 +50,9 @@ pub enum BackendError {
     /// A batch of graphs cannot be put together.
     #[error(transparent)]
     Graph(#[from] GraphError),
+    /// A graph does not fit into memory.
+    #[error(transparent)]
+    Memory(#[from] GraphTooLarge),
     /// A GPU cannot do it, or failed.
     #[error(transparent)]
     Cuda(#[from] CudaError),

@@ -11,28 +11,50 @@ use crate::cpu::Adam;
 #[derive(Clone, Debug)]
 pub struct PassOrder {
     graphs: Vec<usize>,
-    batch: usize,
+    /// Where each batch begins among the graphs. `[batches + 1]`
+    starts: Vec<usize>,
 }
 
 impl PassOrder {
     /// An order of graphs, in batches of `batch` graphs.
     pub fn new(graphs: Vec<usize>, batch: usize) -> Self {
-        Self { graphs, batch: batch.max(1) }
+        let starts = (0..graphs.len()).step_by(batch.max(1)).chain([graphs.len()]).collect();
+        Self { graphs, starts }
     }
 
     /// Number of batches.
     pub fn batches(&self) -> usize {
-        self.graphs.len().div_ceil(self.batch)
+        self.starts.len() - 1
     }
 
     /// The graphs of a batch.
     pub fn batch(&self, number: usize) -> &[usize] {
-        &self.graphs[number * self.batch..((number + 1) * self.batch).min(self.graphs.len())]
+        &self.graphs[self.starts[number]..self.starts[number + 1]]
     }
 
     /// Number of graphs in the batches before one.
     pub(super) fn graphs_before(&self, number: usize) -> usize {
-        number * self.batch
+        self.starts[number]
+    }
+
+    /// The same graphs in the same order, with more batches: one also begins at each of these
+    /// places among the graphs.
+    pub(super) fn divided(&self, places: impl IntoIterator<Item = usize>) -> Self {
+        let mut starts = self.starts.clone();
+        starts.extend(places);
+        starts.sort_unstable();
+        starts.dedup();
+        Self { graphs: self.graphs.clone(), starts }
+    }
+
+    /// The batch that begins at a place among the graphs.
+    pub(super) fn first_batch(&self, place: usize) -> usize {
+        self.starts.partition_point(|&start| start < place)
+    }
+
+    /// Whether a batch of this order ends where this batch of another order ends.
+    pub(super) fn ends_with(&self, other: &Self, batch: usize) -> bool {
+        self.starts.binary_search(&other.starts[batch + 1]).is_ok()
     }
 
     /// All graphs.

@@ -5,7 +5,7 @@ use gt_graph::{GraphBatch, GraphError, GraphStore, Split, TargetRows};
 use super::pairs::PairQueries;
 use super::pass::PassPlan;
 use crate::AttentionScope;
-use crate::cpu::Engine;
+use crate::cpu::{Engine, GraphSize};
 use crate::loss::Loss;
 
 /// Labels of some rows, on the scale of training. NaN and [`gt_graph::MISSING_CLASS`] are missing
@@ -125,6 +125,12 @@ pub trait DataSource: Sync {
     /// # Errors
     /// If some graphs are too large for a batch.
     fn labels(&self, split: Split) -> Result<Labels, GraphError>;
+
+    /// Size of a graph of a pass, as far as memory depends on it.
+    fn size(&self, plan: &PassPlan, graph: usize) -> GraphSize {
+        let _ = plan;
+        GraphSize::new(&self.graphs().graph(graph), self.scope())
+    }
 
     /// Fills a batch of a pass. Signs of coordinates are the backend's business.
     ///

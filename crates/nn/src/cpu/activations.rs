@@ -6,7 +6,6 @@ use super::simd::LANES;
 use super::workspace::Pair;
 use crate::channels::padded;
 use crate::network::{LayerKind, Network};
-use crate::parameters::Parameters;
 use crate::real::Real;
 
 /// A layer's activations.
@@ -82,7 +81,7 @@ impl<T: Real> LayerActivations<T> {
 }
 
 /// Numbers in each array of a layer, in the order of [`LayerArrays`].
-fn lengths(network: &Network, nodes: usize, edges: usize, stream_edges: usize) -> [usize; 10] {
+pub(crate) fn lengths(network: &Network, nodes: usize, edges: usize, stream_edges: usize) -> [usize; 10] {
     let (d, h) = (network.channels.padded_width(), network.channels.padded_heads());
     let hidden = padded(2 * network.channels.width());
     let half = |rows: usize| [rows * d, rows * d, rows * hidden];
@@ -97,14 +96,4 @@ fn lengths(network: &Network, nodes: usize, edges: usize, stream_edges: usize) -
         }
         LayerKind::Gated => [nodes * 4 * d, 0, nodes * d, 0, 0, b, 0, 0, y, 0],
     }
-}
-
-/// Bytes that a training step on one graph takes at least, in single precision: parameters, their
-/// gradients and moments, and what the layers keep.
-pub fn least_training_bytes(network: &Network, nodes: usize, edges: usize) -> f64 {
-    let kept = |nodes, edges, stream_edges| lengths(network, nodes, edges, stream_edges).iter().sum::<usize>() as f64;
-    let of_edge = kept(0, 1, usize::from(network.edge_stream));
-    let kept = network.layers as f64 * (nodes as f64 * kept(1, 0, 0) + edges as f64 * of_edge);
-    // Values, their transpose, gradients, and both moments.
-    size_of::<f32>() as f64 * (5.0 * Parameters::new(network).size() as f64 + kept)
 }

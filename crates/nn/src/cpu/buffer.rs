@@ -36,7 +36,8 @@ impl<T: Real> Buffer<T> {
         let lines = length.div_ceil(LANES);
         if lines > self.lines.len() {
             if lines > self.lines.capacity() {
-                // Nothing of the old contents is needed, so none of it is copied.
+                // Nothing of the old contents is needed: memory is freed before more is taken.
+                self.lines = Vec::new();
                 self.lines = Vec::with_capacity(lines);
                 ask_for_huge_pages(self.lines.spare_capacity_mut());
             }

@@ -347,15 +347,10 @@ impl<T: Real> Engine<T> {
     }
 
     fn backward(&mut self) {
-        let size = self.layout.size();
         let layers = self.network.layers;
-        let start = |layout: &Parameters, layer: usize| match layout.layers.get(layer) {
-            Some(layer) => layer.start,
-            None => layout.head.first().map_or(size, |affine| affine.weight.offset),
-        };
-        self.with_gradients(start(&self.layout, layers)..size, head::backward);
+        self.with_gradients(self.layout.start(layers)..self.layout.size(), head::backward);
         for layer in (0..layers).rev() {
-            self.with_gradients(start(&self.layout, layer)..start(&self.layout, layer + 1), |engine| {
+            self.with_gradients(self.layout.start(layer)..self.layout.start(layer + 1), |engine| {
                 if engine.network.kind == LayerKind::Attention {
                     engine.zero_idle_gradients(layer);
                     engine.finish_gradients(layer, 1);
@@ -369,7 +364,7 @@ impl<T: Real> Engine<T> {
                 }
             });
         }
-        self.with_gradients(0..start(&self.layout, 0), input::backward);
+        self.with_gradients(0..self.layout.start(0), input::backward);
     }
 
     /// Zeroes the gradients that the barriers add to, and those that no stage of this layer adds

@@ -98,6 +98,27 @@ impl<T: Real> Activations<T> {
     }
 }
 
+/// Numbers that [`Activations::size`] allocates memory for.
+pub(crate) fn length(network: &Network, [graphs, nodes, edges, pairs]: [usize; 4], train: bool) -> f64 {
+    let source = source_width(network) as f64;
+    let joined = (network.head_streams() * network.channels.padded_width()) as f64;
+    let [graphs, nodes, edges, pairs] = [graphs, nodes, edges, pairs].map(|count| count as f64);
+    let (rows, sources, joins) = match network.reads {
+        HeadInput::Graphs(_) => (graphs, nodes, graphs),
+        HeadInput::Nodes => (nodes, nodes, 0.0),
+        HeadInput::Edges => (edges, edges, 0.0),
+        HeadInput::Pairs | HeadInput::Products => (pairs, nodes, pairs),
+    };
+    let widths = || network.head.iter().map(|&width| padded(width) as f64);
+    let largest = if network.reads == HeadInput::Graphs(Readout::Max) { graphs * source } else { 0.0 };
+    let forward = sources * source + joins * joined + largest + rows * widths().sum::<f64>();
+    if !train {
+        return forward;
+    }
+    let widest = widths().fold(joined, f64::max);
+    forward + rows * (padded(network.outputs()) as f64 + 2.0 * widest) + sources * source
+}
+
 /// Width of a row of the streams that are read.
 pub(crate) fn source_width(network: &Network) -> usize {
     let layers = if network.jump == Jump::Concat { network.layers.max(1) } else { 1 };

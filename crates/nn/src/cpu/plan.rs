@@ -14,7 +14,7 @@
 
 use std::ops::Range;
 
-use gt_graph::GraphBatch;
+use gt_graph::{FullView, GraphBatch};
 
 use super::attention::Edges;
 
@@ -64,6 +64,10 @@ impl Topology {
             [&mut self.in_offsets, &mut self.in_src, &mut self.out_offsets, &mut self.out_dst, &mut self.out_to_in]
         {
             list.clear();
+        }
+        let edges = (0..batch.num_graphs()).map(|graph| FullView::count(batch.nodes_of(graph).len())).sum();
+        for list in [&mut self.in_src, &mut self.out_dst, &mut self.out_to_in] {
+            list.reserve(edges);
         }
         self.in_offsets.push(0);
         self.out_offsets.push(0);
@@ -181,9 +185,9 @@ impl Span {
 }
 
 /// Nodes of a block: its activations then fit into the second cache level.
-const BLOCK_NODES: usize = 96;
+pub(crate) const BLOCK_NODES: usize = 96;
 /// Edges of a block of an open plan whose edges carry a stream; a node's edges stay together.
-const BLOCK_EDGES: usize = 256;
+pub(crate) const BLOCK_EDGES: usize = 256;
 /// Rows of a part, edges weighted by their cost. Smaller parts balance better, but each has
 /// gradients of its own to add up.
 const PART_ROWS: usize = 2_200;
@@ -193,7 +197,7 @@ const SMALL_PART_ROWS: usize = 256;
 const SMALL_BATCH_PARTS: usize = 4;
 const MOST_PARTS: usize = 64;
 /// A graph of more rows than this is cut.
-const LARGE: usize = 2 * PART_ROWS;
+pub(crate) const LARGE: usize = 2 * PART_ROWS;
 
 /// The blocks and parts of a batch.
 #[derive(Clone, Debug, Default)]
@@ -220,9 +224,7 @@ impl Plan {
         let cost = |span: &Span| {
             span.nodes.len() + if edge_stream { span.edges.len() * 5 / 9 } else { span.edges.len() / 55 } + 1
         };
-        let rows = |span: &Span| {
-            span.nodes.len() + if edge_stream { span.edges.len() * 3 / 4 } else { span.edges.len() / 25 } + 1
-        };
+        let rows = |span: &Span| rows(span.nodes.len(), span.edges.len(), edge_stream);
         let graph = |graph: usize| Span::new(topology, topology.node_offsets[graph]..topology.node_offsets[graph + 1]);
         let parts = parts_of_rows(rows(&topology.all()));
         self.open = !whole && (0..topology.graphs()).any(|index| rows(&graph(index)) > LARGE);
@@ -268,9 +270,14 @@ impl Plan {
     }
 }
 
+/// Rows of some nodes and edges, edges weighted by their cost.
+pub(crate) fn rows(nodes: usize, edges: usize, edge_stream: bool) -> usize {
+    nodes + if edge_stream { edges.saturating_mul(3) / 4 } else { edges / 25 } + 1
+}
+
 /// The number of parts of a batch. A power of two: halves of halves are then equal, however many
 /// threads there are.
-fn parts_of_rows(rows: usize) -> usize {
+pub(crate) fn parts_of_rows(rows: usize) -> usize {
     let power = |parts: f64| parts.max(1.0).log2().round().exp2() as usize;
     let small = power(rows as f64 / SMALL_PART_ROWS as f64).min(SMALL_BATCH_PARTS);
     power(rows as f64 / PART_ROWS as f64).clamp(small, MOST_PARTS)

@@ -60,7 +60,8 @@ pub(crate) struct Between<T> {
 }
 
 impl<T: Real> Between<T> {
-    fn size(&mut self, network: &Network, nodes: usize, edges: usize) {
+    /// Numbers in each array, in the order of the fields.
+    pub(crate) fn lengths(network: &Network, nodes: usize, edges: usize) -> [usize; 5] {
         let (d, h) = (network.channels.padded_width(), network.channels.padded_heads());
         let (projected, logits) = match network.kind {
             LayerKind::Attention => (3 * d, h),
@@ -68,11 +69,14 @@ impl<T: Real> Between<T> {
             LayerKind::AdditiveAttention => (d, network.channels.lanes()),
             LayerKind::Gated => (4 * d, 0),
         };
-        self.dx.size(nodes * d);
-        self.dattended.size(nodes * d);
-        self.dqkv.size(nodes * projected);
-        self.dlogit.size(edges * logits);
-        self.dscore.size(if network.edge_stream { edges * d } else { 0 });
+        let scores = if network.edge_stream { edges * d } else { 0 };
+        [nodes * d, nodes * d, nodes * projected, edges * logits, scores]
+    }
+
+    fn size(&mut self, network: &Network, nodes: usize, edges: usize) {
+        let Self { dx, dattended, dqkv, dlogit, dscore } = self;
+        let lengths = Self::lengths(network, nodes, edges);
+        [dx, dattended, dqkv, dlogit, dscore].into_iter().zip(lengths).for_each(|(buffer, length)| buffer.size(length));
     }
 }
 

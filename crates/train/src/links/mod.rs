@@ -125,6 +125,12 @@ impl Links {
         [&self.joined, &self.apart].map(|lists| lists[split as usize].of(graph))
     }
 
+    /// Pairs of a graph that a pass over a split scores, at most; each order counts.
+    pub(crate) fn scored(&self, split: Split, graph: usize) -> usize {
+        let [joined, apart] = self.pairs(split, graph).map(<[_]>::len);
+        (joined + apart) * if self.both { 2 } else { 1 }
+    }
+
     /// Graphs that have a link in a split.
     pub(crate) fn graphs_of(&self, split: Split, graphs: usize) -> Vec<usize> {
         (0..graphs).filter(|&graph| !self.joined[split as usize].of(graph).is_empty()).collect()

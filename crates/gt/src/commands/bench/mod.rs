@@ -12,6 +12,7 @@ use clap::{Args, ValueEnum};
 use gt_data::{Expected, Labels};
 use gt_graph::{GraphBatch, GraphStore, Level, Schema, TargetKind, TargetSchema};
 use gt_models::{Config, PublishedEncoding, PublishedSet, add_encodings};
+use gt_nn::cpu::{BatchSize, GraphSize};
 use gt_nn::{Loss, Network};
 use serde::Serialize;
 
@@ -172,7 +173,8 @@ impl Arguments {
         let schema = Schema::categorical(&[8], edge, TargetSchema::new(Level::Node, TargetKind::Class, &[4]));
         let network = config.network(&schema)?;
         let (nodes, edges) = (self.nodes.unwrap_or(200_000) as usize, self.edges.unwrap_or(2_000_000) as usize);
-        gt_train::ensure_memory(&network, nodes, edges)?;
+        let size = GraphSize { nodes, edges, followed: edges, most_into: edges / nodes.max(1), ..Default::default() };
+        gt_train::ensure_memory(&network, &BatchSize::from_iter([size]))?;
         let store = random_graph(nodes, edges, self.edge_features)?;
         Ok(Job { network, loss: config.loss(&schema)?, store, size: 1, graphs: 1 })
     }

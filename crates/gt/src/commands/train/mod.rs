@@ -6,8 +6,11 @@ mod result;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
+use std::io;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ScopedJoinHandle;
 
 use anyhow::{Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
@@ -146,8 +149,13 @@ impl Arguments {
         let ended: Vec<Result<Done>> = if self.parallel {
             std::thread::scope(|scope| {
                 let train = &train;
-                let threads: Vec<_> = plan.runs.iter().map(|run| scope.spawn(move || train(run))).collect();
-                threads.into_iter().map(|t| t.join().unwrap_or_else(|_| Err(anyhow!("a training broke off")))).collect()
+                let start = |run| std::thread::Builder::new().spawn_scoped(scope, move || train(run));
+                let threads: Vec<_> = plan.runs.iter().map(start).collect();
+                let end = |thread: io::Result<ScopedJoinHandle<'_, Result<Done>>>| match thread {
+                    Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                    Err(error) => Err(anyhow!("cannot start a thread: {error}; leave out --parallel")),
+                };
+                threads.into_iter().map(end).collect()
             })
         } else {
             let wanted = plan.runs.iter().take_while(|_| !interrupt.load(Ordering::Relaxed));
@@ -198,7 +206,10 @@ impl Arguments {
             }
             false => None,
         };
-        data.ensure_memory(on_gpu.is_some())?;
+        match &on_gpu {
+            Some(_) => data.ensure_memory_on_gpu()?,
+            None => data.ensure_memory(config, if self.parallel { plan.runs.len() } else { 1 })?,
+        }
         let (device, backend) = match on_gpu {
             Some(backend) => (backend.name().to_owned(), backend),
             None => {
