@@ -33,6 +33,7 @@ the same text.
 | 2 | bad usage, bad input, too little memory or too few threads, or a file that cannot be written |
 | 101 | an error in the program: one line that begins with `internal error`; please report that line |
 | 130 | interrupted; `gt train` and `gt reproduce` resume where they stopped, other commands leave no half-written file |
+| 134 (SIGABRT) | an allocation failed; the last line is `memory allocation of N bytes failed` or `memory allocation failed`; no half-written file has its final name |
 
 ";
 

@@ -13,6 +13,7 @@ mod dataset_description;
 mod device;
 mod drawing;
 mod interrupt;
+mod out_of_memory;
 mod panics;
 mod printable;
 mod progress;
@@ -41,6 +42,7 @@ struct Arguments {
 /// threads, or a file cannot be written; 101 an error in the program; 130 interrupted.
 fn main() -> ExitCode {
     panics::report_panics();
+    out_of_memory::abort_on_failed_allocations();
     interrupt::ignore_file_size_signal();
     let arguments = parse_arguments();
     if let Err(error) = threads::start_pool(arguments.threads.map(usize::from)) {

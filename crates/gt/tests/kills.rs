@@ -171,17 +171,24 @@ fn disturb_everywhere(task: &dyn Task) {
     let numbers = || (1..=operations).step_by(step);
     let kills: Vec<_> = numbers().map(Disturbance::KillAt).collect();
     let errors: Vec<_> = numbers().map(Disturbance::FailAt).collect();
+    let [killed, failed] = [&kills, &errors].map(|all| disturb_all(task, all));
+    // Some moments come after the end, so moments are drawn until enough kills hit the task.
     let mut random = Random(operations as u64);
-    let moments: Vec<_> =
-        (0..random_kills.unwrap_or(0)).map(|_| Disturbance::KillAfter(duration.mul_f64(random.share()))).collect();
-    let [killed, failed, killed_randomly] = [&kills, &errors, &moments].map(|all| disturb_all(task, all));
+    let (wanted, mut moments, mut killed_randomly) = (random_kills.unwrap_or(0), 0, 0);
+    while killed_randomly < wanted {
+        let left = wanted - killed_randomly;
+        let drawn: Vec<_> = (0..left).map(|_| Disturbance::KillAfter(duration.mul_f64(random.share()))).collect();
+        killed_randomly += disturb_all(task, &drawn);
+        moments += left;
+        assert!(moments < 20 * wanted, "{}: {killed_randomly} of {moments} kills hit the task", task.name());
+    }
     assert!(killed * 10 >= kills.len() * 9, "{}: {killed} of {} kills hit the task", task.name(), kills.len());
     assert!(failed * 4 >= errors.len(), "{}: {failed} of {} errors ended the task", task.name(), errors.len());
     let record = json!({
         "task": task.name(), "operations": operations,
         "kills_at_operations": kills.len(), "killed": killed,
         "errors_at_operations": errors.len(), "ended_by_error": failed,
-        "kills_at_random_moments": moments.len(), "killed_at_random_moments": killed_randomly,
+        "kills_at_random_moments": moments, "killed_at_random_moments": killed_randomly,
         "corrupt_final_files": 0, "other_bytes_in_the_end": 0,
     });
     say(format_args!("{record}"));

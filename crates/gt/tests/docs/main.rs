@@ -1,4 +1,4 @@
-//! The pages for readers: the README, `CONTRIBUTING.md` and the book in `docs/`.
+//! The pages for readers: the README, `CONTRIBUTING.md`, `SECURITY.md` and the book in `docs/`.
 //!
 //! | module | checks |
 //! |---|---|

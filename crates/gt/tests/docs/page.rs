@@ -31,9 +31,9 @@ impl Page {
         Self { name: name.to_owned(), lines: text.lines().map(str::to_owned).collect() }
     }
 
-    /// README, CONTRIBUTING and all pages of the book.
+    /// README, CONTRIBUTING, SECURITY and all pages of the book.
     pub fn all() -> Vec<Self> {
-        let mut names = vec!["README.md".to_owned(), "CONTRIBUTING.md".to_owned()];
+        let mut names = ["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(str::to_owned).to_vec();
         names.extend(book_pages());
         names.iter().map(|name| Self::read(name)).collect()
     }

@@ -199,7 +199,7 @@ const FILES: &[Case] = &[
     Case {
         before: &[],
         call: "data convert m.jsonl m.jsonl",
-        says: "it would replace a file which is read; name another file",
+        says: "it is read as the data set and would be replaced; name another file to write",
         remedies: &[&[Gt("data convert m.jsonl n.jsonl")]],
     },
     Case {

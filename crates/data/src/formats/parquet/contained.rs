@@ -39,7 +39,11 @@ pub(super) fn contained<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
     let outer = CONTAINED.replace(true);
     let result = catch_unwind(AssertUnwindSafe(decode));
     CONTAINED.set(outer);
-    result.map_err(|_| "a page contradicts itself".to_owned())
+    result.map_err(|panic| {
+        let message = panic.downcast_ref::<String>().map_or("", String::as_str);
+        let out_of_memory = message.starts_with("failed to allocate memory");
+        if out_of_memory { "there is not enough memory for a page" } else { "a page contradicts itself" }.to_owned()
+    })
 }
 
 #[cfg(test)]
@@ -49,8 +53,15 @@ mod tests {
     #[test]
     fn a_panic_inside_is_an_error_and_one_outside_still_a_panic() {
         assert_eq!(contained(|| 7), Ok(7));
-        assert!(contained(|| panic!("inside")).is_err());
+        assert_eq!(contained(|| panic!("inside")), Err::<(), _>("a page contradicts itself".to_owned()));
         assert!(catch_unwind(|| panic!("outside")).is_err());
+    }
+
+    #[test]
+    fn a_failed_allocation_of_arrow_says_so() {
+        // More than an address space holds.
+        let claim = || drop(arrow_buffer::MutableBuffer::with_capacity(1 << 60));
+        assert_eq!(contained(claim), Err("there is not enough memory for a page".to_owned()));
     }
 
     #[test]

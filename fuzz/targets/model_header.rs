@@ -1,0 +1,3 @@
+#![no_main]
+
+graph_transformer_fuzz::target!(graph_transformer_fuzz::readers::model_header::run);
