@@ -177,7 +177,7 @@ impl DataFacts {
         };
         choose(set, "model.layers", &mut model.layers, layers);
         choose(set, "model.width", &mut model.width, width);
-        if model.kind.has_heads() {
+        if model.has_heads() {
             choose(set, "model.heads", &mut model.heads, ModelConfig::usual_heads(model.width));
         }
         choose(set, "model.dropout", &mut model.dropout, dropout);

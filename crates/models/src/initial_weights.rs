@@ -1,17 +1,11 @@
 //! Initial weights of the parameters, as the published code's library draws them.
 //!
-//! * Linear layers: weight and bias uniform on ±1/√in.
-//! * Embeddings: standard normal.
-//! * Normalisations: γ = 1, β = 0.
-//! * Convolutions: weight uniform on ±√(6/(in + out)), bias 0. Convolutions with means have linear
-//!   layers.
-//! * Additive attention: normal with variance 4/(in + out). The library counts vectors
-//!   `[1, heads, d_k]` as heads·d_k inputs and d_k outputs.
+//! Every branch and layer declares how its parameters are drawn; [`Init`] has the rules.
 //!
 //! Each parameter has its own random stream, numbered by the parameter's position in the list of
 //! files. So the values depend on the seed alone.
 
-use gt_nn::{LayerKind, Network, Real, Role, WeightOrBias, Weights};
+use gt_nn::{Init, Network, Real, Weights};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
@@ -28,7 +22,6 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 pub fn initial_weights<T: Real>(network: &Network, seed: u64) -> Weights<T> {
     let mut weights = Weights::zeros(network);
     let list = weights.parameters().list().to_vec();
-    let means = network.kind == LayerKind::Averaging;
     // A bias is drawn with the width of the weight before it.
     let mut inputs = 1;
     for (index, parameter) in list.iter().enumerate() {
@@ -36,16 +29,15 @@ pub fn initial_weights<T: Real>(network: &Network, seed: u64) -> Weights<T> {
         random.set_stream(index as u64);
         let shape = parameter.shape();
         let count = parameter.len();
-        let values: Vec<T> = match parameter.role() {
-            Role::Embedding(..) | Role::MultiHot(_) | Role::Roles => normals(&mut random, count),
-            Role::Norm(.., WeightOrBias::Weight) => vec![T::ONE; count],
-            Role::Norm(.., WeightOrBias::Bias) => vec![T::ZERO; count],
-            Role::Convolution(_, WeightOrBias::Weight) if !means => {
+        let values: Vec<T> = match parameter.init() {
+            Init::Normal => normals(&mut random, count),
+            Init::One => vec![T::ONE; count],
+            Init::Zero => vec![T::ZERO; count],
+            Init::Glorot => {
                 let bound = (6.0 / (shape[0] + shape[1]) as f64).sqrt();
                 (0..count).map(|_| T::from_f64(bound * (2.0 * unit(&mut random) - 1.0))).collect()
             }
-            Role::Convolution(_, WeightOrBias::Bias) if !means => vec![T::ZERO; count],
-            Role::Projection(_) | Role::SourceLogit(_) | Role::TargetLogit(_) => {
+            Init::GlorotNormal => {
                 let fans = match shape[..] {
                     [_, heads, per_head] => heads * per_head + per_head,
                     _ => shape.iter().sum(),
@@ -53,7 +45,7 @@ pub fn initial_weights<T: Real>(network: &Network, seed: u64) -> Weights<T> {
                 let deviation = T::from_f64((4.0 / fans as f64).sqrt());
                 normals::<T>(&mut random, count).into_iter().map(|v| v * deviation).collect()
             }
-            _ => {
+            Init::Linear => {
                 if let [_, input] = shape[..] {
                     inputs = input;
                 }
@@ -85,28 +77,28 @@ fn normals<T: Real>(random: &mut ChaCha8Rng, count: usize) -> Vec<T> {
 
 #[cfg(test)]
 mod tests {
-    use gt_nn::Channels;
+    use gt_nn::{Branch, Channels, Role};
 
     use super::*;
 
     /// The largest value of each parameter of the convolutions, weights before biases.
-    fn largest(kind: LayerKind) -> (f64, f64) {
-        let network = Network { kind, head: vec![1], ..Network::new(Channels::new(54, 1), 1) };
+    fn largest(branch: Branch) -> (f64, f64) {
+        let network = Network::new(Channels::new(54, 1), 1).with_branches(&[branch], false);
         let weights: Weights<f64> = initial_weights(&network, 41);
-        let of = |part| {
-            let at = weights.parameters().list().iter().position(|p| p.role() == Role::Convolution(0, part)).unwrap();
+        let of = |name| {
+            let at = weights.parameters().list().iter().position(|p| p.role() == Role::Branch(0, name)).unwrap();
             weights.parameter(at).into_iter().map(f64::abs).fold(0.0, f64::max)
         };
-        (of(WeightOrBias::Weight), of(WeightOrBias::Bias))
+        (of("conv.weight"), of("conv.bias"))
     }
 
     #[test]
     fn convolutions_begin_as_the_library_draws_them_and_means_as_linear_layers() {
         // √(6/108) and 1/√54: of 2,916 values the largest is near the bound.
         let near = |value: f64, bound: f64| value <= bound && value > 0.98 * bound;
-        let (weight, bias) = largest(LayerKind::Convolution);
+        let (weight, bias) = largest(Branch::Gcn);
         assert!(near(weight, (6.0f64 / 108.0).sqrt()) && bias == 0.0, "{weight} {bias}");
-        let (weight, bias) = largest(LayerKind::Averaging);
+        let (weight, bias) = largest(Branch::GcnMean);
         assert!(near(weight, 1.0 / 54f64.sqrt()) && bias > 0.0, "{weight} {bias}");
     }
 }

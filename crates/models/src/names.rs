@@ -1,6 +1,6 @@
 //! Names of the parameters in the published state dictionaries, so that weights move both ways.
 
-use gt_nn::{LayerKind, Network, Norm, Role, Stream, Term, WeightOrBias};
+use gt_nn::{Network, Norm, Role, Stream, WeightOrBias};
 
 /// The name of a parameter, such as `layers.0.attention.Q.weight`.
 pub fn parameter_name(network: &Network, role: Role) -> String {
@@ -18,32 +18,12 @@ pub fn parameter_name(network: &Network, role: Role) -> String {
         }
         Role::MultiHot(stream) => format!("embedding_{}_words.weight", letter(stream)),
         Role::InputBias(stream) => format!("embedding_{}.bias", letter(stream)),
-        // The code of the other models calls it by a shorter name.
-        Role::Laplacian(p) if network.kind != LayerKind::Attention => format!("embedding_pos_enc.{}", part(p)),
-        Role::Laplacian(p) => format!("embedding_lap_pos_enc.{}", part(p)),
+        Role::Laplacian(p) => format!("{}.{}", network.branches[0].facts().laplacian_name, part(p)),
         Role::RandomWalk(p) => format!("embedding_rw_pos_enc.{}", part(p)),
         Role::Roles => "embedding_wl_pos_enc.weight".into(),
-        Role::Query(layer) => format!("layers.{layer}.attention.Q.weight"),
-        Role::Key(layer) => format!("layers.{layer}.attention.K.weight"),
-        Role::Value(layer) => format!("layers.{layer}.attention.V.weight"),
-        Role::EdgeProjection(layer) => format!("layers.{layer}.attention.proj_e.weight"),
-        Role::Output(layer, stream, p) => format!("layers.{layer}.O{}.{}", suffix(stream), part(p)),
+        Role::Branch(layer, name) => format!("layers.{layer}.{name}"),
         Role::FeedForward(layer, stream, number, p) => {
             format!("layers.{layer}.FFN{}_layer{number}.{}", suffix(stream), part(p))
-        }
-        Role::Convolution(layer, p) => format!("layers.{layer}.conv.{}", part(p)),
-        Role::Projection(layer) => format!("layers.{layer}.gatconv.fc.weight"),
-        Role::SourceLogit(layer) => format!("layers.{layer}.gatconv.attn_l"),
-        Role::TargetLogit(layer) => format!("layers.{layer}.gatconv.attn_r"),
-        Role::Gated(layer, term, p) => {
-            let term = match term {
-                Term::Own => 'A',
-                Term::Message => 'B',
-                Term::Edge => 'C',
-                Term::Source => 'D',
-                Term::Target => 'E',
-            };
-            format!("layers.{layer}.{term}.{}", part(p))
         }
         Role::Norm(layer, stream, number, p) => {
             format!("{}.{}", norm_name(network, layer, stream, usize::from(number)), part(p))
@@ -52,19 +32,14 @@ pub fn parameter_name(network: &Network, role: Role) -> String {
     }
 }
 
-/// The name of a normalisation (1 or 2), such as `layers.0.batch_norm1_h`.
+/// The name of a normalisation (those of the branches from 1 on, then that of the feed-forward
+/// half), such as `layers.0.batch_norm1_h`.
 pub fn norm_name(network: &Network, layer: usize, stream: Stream, number: usize) -> String {
-    let layered = network.norm == Norm::Layer;
-    match network.kind {
-        LayerKind::Attention => {
-            let kind = if layered { "layer" } else { "batch" };
-            format!("layers.{layer}.{kind}_norm{number}{}", suffix(network, stream))
-        }
-        LayerKind::Convolution | LayerKind::Averaging | LayerKind::AdditiveAttention => {
-            format!("layers.{layer}.{}norm_h", if layered { "layer" } else { "batch" })
-        }
-        LayerKind::Gated => {
-            format!("layers.{layer}.{}_node{}", if layered { "ln" } else { "bn" }, suffix(network, stream))
+    match network.branches.get(number - 1) {
+        Some(branch) => format!("layers.{layer}.{}", branch.norm_name(network, stream)),
+        None => {
+            let kind = if network.norm == Norm::Layer { "layer" } else { "batch" };
+            format!("layers.{layer}.{kind}_norm2{}", suffix(network, stream))
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Configurations: TOML in and out, every problem named, every option reaching the network.
 
+use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use graph_transformer_models::config::{Kind, ProblemKind};
-use graph_transformer_models::{Config, ConfigError, PublishedEncoding, PublishedSet};
+use graph_transformer_models::{Config, ConfigError, PublishedEncoding, PublishedSet, parameter_name};
 use gt_graph::{FeatureSchema, Level, Schema, TargetKind, TargetSchema};
-use gt_nn::{Clamp, Gate, HeadInput, Jump, LayerKind, Loss, Network, Norm, Parameters, Readout, Role};
+use gt_nn::{Branch, Channels, Clamp, Gate, HeadInput, Jump, Loss, Network, Norm, Parameters, Readout, Role};
 
 fn molecules() -> Schema {
     PublishedSet::Zinc.schema()
@@ -44,21 +45,21 @@ fn every_published_configuration_survives_toml() {
 #[test]
 fn kinds_reach_the_network_and_keys_of_others_are_told() {
     let of = |kind: &str, more: &[&str]| network(&[&[&format!("model.kind={kind}") as &str], more].concat());
-    let summary = |n: &Network| (n.kind, n.edge_stream, n.channels.heads(), n.edge.categorical.len());
-    assert_eq!(summary(&of("transformer", &[])), (LayerKind::Attention, true, 8, 1));
+    let summary = |n: &Network| (n.branches[0], n.edge_stream, n.channels.heads(), n.edge.categorical.len());
+    assert_eq!(summary(&of("transformer", &[])), (Branch::Attention, true, 8, 1));
     // Without heads any width is fine; molecules have edge features, which only gated layers read.
-    assert_eq!(summary(&of("gcn", &["model.width=7"])), (LayerKind::Convolution, false, 1, 0));
-    assert_eq!(summary(&of("gcn-mean", &["model.width=7"])), (LayerKind::Averaging, false, 1, 0));
-    assert_eq!(summary(&of("gat", &[])), (LayerKind::AdditiveAttention, false, 8, 0));
-    assert_eq!(summary(&of("gatedgcn", &["model.width=7"])), (LayerKind::Gated, true, 1, 1));
+    assert_eq!(summary(&of("gcn", &["model.width=7"])), (Branch::Gcn, false, 1, 0));
+    assert_eq!(summary(&of("gcn-mean", &["model.width=7"])), (Branch::GcnMean, false, 1, 0));
+    assert_eq!(summary(&of("gat", &[])), (Branch::Gat, false, 8, 0));
+    assert_eq!(summary(&of("gatedgcn", &["model.width=7"])), (Branch::GatedGcn, true, 1, 1));
     let bare = Schema { edge: FeatureSchema::default(), ..molecules() };
     assert!(set(&["model.kind=gatedgcn"]).unwrap().network(&bare).unwrap().edge.constant);
     let of_gcn = ["model.kind=gcn", "model.edges=true", "model.heads=4", "model.gate=scalar", "model.variant=paper"];
     assert_eq!(
         problems(&of_gcn),
         [
-            ("model.edges".into(), ProblemKind::FixedEdgeStream(Kind::Gcn)),
-            ("model.heads".into(), ProblemKind::NoHeads(Kind::Gcn)),
+            ("model.edges".into(), ProblemKind::FixedEdgeStream { layers: "gcn".into(), always: false }),
+            ("model.heads".into(), ProblemKind::NoHeads("gcn".into())),
             ("model.variant".into(), ProblemKind::OnlyTransformer(Kind::Gcn)),
             ("model.gate".into(), ProblemKind::OnlyTransformer(Kind::Gcn)),
         ]
@@ -88,6 +89,22 @@ fn kinds_reach_the_network_and_keys_of_others_are_told() {
     let gat = set(&["model.kind=gat"]).unwrap();
     assert!(gat.to_toml().contains("kind = \"gat\""));
     assert_eq!(Config::from_toml(&gat.to_toml()).unwrap(), gat);
+}
+
+#[test]
+fn names_of_parameters_differ_in_every_sum_of_branches() {
+    for first in Branch::ALL {
+        for second in Branch::ALL.into_iter().filter(|second| *second != first) {
+            for norm in [Norm::Batch, Norm::Layer] {
+                let edge_stream = [first, second].iter().any(|branch| branch.needs_edge_stream());
+                let base = Network { norm, edge_stream, ..Network::new(Channels::new(8, 2), 2) };
+                let network = base.with_branches(&[first, second], true);
+                let list = Parameters::new(&network).list().to_vec();
+                let names: BTreeSet<String> = list.iter().map(|p| parameter_name(&network, p.role())).collect();
+                assert_eq!(names.len(), list.len(), "{first:?} + {second:?}");
+            }
+        }
+    }
 }
 
 #[test]

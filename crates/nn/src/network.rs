@@ -4,6 +4,7 @@ use gt_graph::Level;
 use serde::{Deserialize, Serialize};
 
 use crate::channels::Channels;
+use crate::layers::Branch;
 
 /// Normalisation after each residual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,26 +15,6 @@ pub enum Norm {
     Layer,
     /// None.
     None,
-}
-
-/// The kind of a layer. All kinds but [`LayerKind::Attention`] normalise once per stream, h ← h +
-/// act(norm(x)), and differ in x.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LayerKind {
-    /// Attention by scaled products of queries and keys, then a feed-forward half (Dwivedi &
-    /// Bresson 2021).
-    Attention,
-    /// A weighted sum of neighbours, x_i = W·Σ_j h_j/√(deg_i·deg_j) + b (Kipf & Welling 2017).
-    Convolution,
-    /// Attention by added logits, x_i = Σ_j softmax_j(leaky(a·z_j + b·z_i))·z_j with z = W·h
-    /// (Veličković et al. 2018). The last layer has one head of the full width.
-    AdditiveAttention,
-    /// Messages gated channel by channel by an edge stream (Bresson & Laurent 2017):
-    /// `x_i = A·h_i + Σ_j σ(x_ij)⊙B·h_j / Σ_j σ(x_ij)` with `x_ij = C·e_ij + D·h_j + E·h_i`.
-    Gated,
-    /// The mean of neighbours, x_i = W·(Σ_j h_j)/deg_i + b: a convolution as benchmarks had it
-    /// before.
-    Averaging,
 }
 
 /// How the nodes of a graph become one row.
@@ -138,21 +119,25 @@ pub struct Input {
     pub bias: bool,
 }
 
-/// A network over graphs: input, layers of one kind, head.
+/// A network over graphs: input, layers, head.
+///
+/// A layer is a sum of branches, then a feed-forward half: u = Σ_b combine_b(h, branch_b(h, e)),
+/// and h ← norm(u + FFN(u)), or h ← u without a feed-forward half. See [`Branch`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Network {
     /// Width and heads of the streams.
     pub channels: Channels,
     /// Number of layers.
     pub layers: usize,
-    /// Kind of the layers.
-    pub kind: LayerKind,
+    /// The branches that every layer sums up, each at most once.
+    pub branches: Vec<Branch>,
+    /// Whether a feed-forward half follows the sum of the branches.
+    pub feed_forward: bool,
     /// Normalisation.
     pub norm: Norm,
-    /// Whether each half layer, or layer of another kind than attention, adds its input.
+    /// Whether each branch and the feed-forward half add their input.
     pub residual: bool,
-    /// Whether edges carry a stream of their own that gates the attention. Gated layers always have
-    /// one, convolutions and additive attention never.
+    /// Whether edges carry a stream of their own, which layers read and update.
     pub edge_stream: bool,
     /// How the edge stream gates the attention.
     pub gate: Gate,
@@ -162,13 +147,13 @@ pub struct Network {
     /// wherever the stream takes something in.
     pub symmetric_edges: bool,
     /// Share of the values that are dropped in training: attended values before their projection,
-    /// and hidden values of the feed-forward layers; the outputs of layers of another kind.
+    /// hidden values of the feed-forward half, and the outputs of other branches than attention.
     pub dropout: f64,
     /// Share of the nodes' embedded features (not encodings) that are dropped in training.
     pub input_dropout: f64,
     /// Input of the nodes.
     pub node: Input,
-    /// Input of the edges, where they carry a stream.
+    /// Input of the edges, where they are embedded; see [`Network::embeds_edges`].
     pub edge: Input,
     /// Which rows the head predicts for, and its input.
     pub reads: HeadInput,
@@ -193,7 +178,8 @@ impl Network {
         Self {
             channels,
             layers,
-            kind: LayerKind::Attention,
+            branches: vec![Branch::Attention],
+            feed_forward: true,
             norm: Norm::Batch,
             residual: true,
             edge_stream: false,
@@ -226,20 +212,47 @@ impl Network {
         layer == self.layers || (self.jump != Jump::Last && layer > 0)
     }
 
-    /// Normalisations of each stream in a layer.
+    /// The same network with other branches; see [`Network::branches`].
+    ///
+    /// ```
+    /// use graph_transformer_nn::{Branch, Channels, Network, Parameters};
+    ///
+    /// let network = Network::new(Channels::new(8, 1), 1).with_branches(&[Branch::Gcn], false);
+    /// // The input's linear layer, W, b, γ, β, and the head.
+    /// assert_eq!(Parameters::new(&network).count(), 2 * 8 + (8 * 8 + 8) + 2 * 8 + (8 + 1));
+    /// ```
+    pub fn with_branches(self, branches: &[Branch], feed_forward: bool) -> Self {
+        Self { branches: branches.to_vec(), feed_forward, ..self }
+    }
+
+    /// Normalisations of the node stream in a layer: one per branch, and that of the feed-forward
+    /// half.
     pub fn norms(&self) -> usize {
-        if self.kind == LayerKind::Attention { 2 } else { 1 }
+        self.branches.len() + usize::from(self.feed_forward)
     }
 
-    /// Whether layers weigh edges by a softmax.
-    pub fn attends(&self) -> bool {
-        matches!(self.kind, LayerKind::Attention | LayerKind::AdditiveAttention)
+    /// The branch that weighs edges by a softmax: the first that does, if any.
+    pub fn attending_branch(&self) -> Option<Branch> {
+        self.branches.iter().copied().find(|branch| branch.facts().attends)
     }
 
-    /// Heads of a layer.
+    /// Heads of a layer's attention.
     pub fn heads(&self, layer: usize) -> usize {
-        let single = self.kind == LayerKind::AdditiveAttention && layer + 1 == self.layers;
-        if single { 1 } else { self.channels.heads() }
+        match self.attending_branch() {
+            Some(branch) => branch.heads(self, layer),
+            None => self.channels.heads(),
+        }
+    }
+
+    /// Whether a normalisation (numbered from 0: the branches in their order, then the feed-forward
+    /// half) also works on a layer's edge stream.
+    pub(crate) fn normalises_edges(&self, number: usize) -> bool {
+        self.edge_stream && self.branches.get(number).is_none_or(|branch| branch.updates_edges(self))
+    }
+
+    /// Whether streams lie before their normalisation, which their readers apply.
+    pub(crate) fn normalises_late(&self) -> bool {
+        self.feed_forward
     }
 
     /// Whether the last layer's edge stream is read by anything.

@@ -1,17 +1,12 @@
 //! Where each parameter lies: in files as published, `[out, in]` and head by head; in the engine
 //! `[in, out]`, interleaved and padded.
 
-use crate::channels::{Channels, padded};
-use crate::network::{Input, LayerKind, Network, Norm};
+use std::ops::Range;
 
-/// Which stream a parameter of a layer works on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Stream {
-    /// Nodes.
-    Node,
-    /// Edges.
-    Edge,
-}
+use crate::channels::{Channels, padded};
+use crate::layers::Declaration;
+use crate::network::{Input, Network, Norm};
+use crate::stream::{Pair, Stream};
 
 /// Weight or bias.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,22 +15,6 @@ pub enum WeightOrBias {
     Weight,
     /// The vector that is added, or β.
     Bias,
-}
-
-/// A term of a gated layer: x_i = A·h_i + Σ_j σ(x_ij)⊙B·h_j / Σ_j σ(x_ij), x_ij = C·e_ij + D·h_j +
-/// E·h_i.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Term {
-    /// A: the node itself.
-    Own,
-    /// B: what a neighbour sends.
-    Message,
-    /// C: the edge.
-    Edge,
-    /// D: its source.
-    Source,
-    /// E: its target.
-    Target,
 }
 
 /// The role of a parameter in its network.
@@ -55,39 +34,40 @@ pub enum Role {
     RandomWalk(WeightOrBias),
     /// Embedding of the Weisfeiler–Lehman roles.
     Roles,
-    /// Queries of a layer.
-    Query(usize),
-    /// Keys of a layer.
-    Key(usize),
-    /// Values of a layer.
-    Value(usize),
-    /// Projection of the edge stream into a layer's attention.
-    EdgeProjection(usize),
-    /// Output of a layer's attention.
-    Output(usize, Stream, WeightOrBias),
+    /// A parameter of a layer's branch, by its published name within the layer, such as
+    /// `attention.Q.weight`.
+    Branch(usize, &'static str),
     /// Feed-forward layer 1 or 2.
     FeedForward(usize, Stream, u8, WeightOrBias),
-    /// A layer's convolution; its weight is published `[in, out]`.
-    Convolution(usize, WeightOrBias),
-    /// Projection before a layer's additive attention.
-    Projection(usize),
-    /// What sources add to the logits of additive attention, published
-    /// `[1, heads, channels per head]`.
-    SourceLogit(usize),
-    /// What targets add to the logits of additive attention, published
-    /// `[1, heads, channels per head]`.
-    TargetLogit(usize),
-    /// A term of a gated layer.
-    Gated(usize, Term, WeightOrBias),
-    /// Normalisation 1 or 2.
+    /// A normalisation of a layer: those of the branches in their order, from 1 on, then that of
+    /// the feed-forward half.
     Norm(usize, Stream, u8, WeightOrBias),
     /// A layer of the head.
     Head(usize, WeightOrBias),
 }
 
+/// How the initial values of a parameter are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Init {
+    /// Uniform on ±1/√in, as linear layers have it. A bias is drawn with the inputs of the weight
+    /// before it.
+    Linear,
+    /// Standard normal, as embeddings have it.
+    Normal,
+    /// Uniform on ±√(6/(in + out)).
+    Glorot,
+    /// Normal with variance 4/(in + out); vectors `[1, heads, d_k]` count as heads·d_k inputs and
+    /// d_k outputs.
+    GlorotNormal,
+    /// All 1.
+    One,
+    /// All 0.
+    Zero,
+}
+
 /// How the channels of one side of a parameter lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Axis {
+pub(crate) enum Axis {
     Stream(Channels),
     /// Several streams, concatenated.
     Streams(Channels, usize),
@@ -103,7 +83,7 @@ impl Axis {
         }
     }
 
-    fn padded(self) -> usize {
+    pub(crate) fn padded(self) -> usize {
         match self {
             Axis::Stream(channels) => channels.padded_width(),
             Axis::Streams(channels, count) => count.saturating_mul(channels.padded_width()),
@@ -123,7 +103,7 @@ impl Axis {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+pub(crate) enum Form {
     /// Published `[rows, channels]`; inside `[rows, padded channels]`.
     Rows { rows: usize, channels: Axis },
     /// Published `[out, in]`; inside `[in, stride]`, from `column` on.
@@ -140,6 +120,7 @@ enum Form {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
     role: Role,
+    init: Init,
     offset: usize,
     form: Form,
 }
@@ -148,6 +129,11 @@ impl Parameter {
     /// The role of the parameter in the network.
     pub fn role(&self) -> Role {
         self.role
+    }
+
+    /// How the initial values are drawn.
+    pub fn init(&self) -> Init {
+        self.init
     }
 
     /// Shape in files.
@@ -204,7 +190,7 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    pub(crate) fn range(self) -> std::ops::Range<usize> {
+    pub(crate) fn range(self) -> Range<usize> {
         self.offset..self.offset + self.rows * self.columns
     }
 }
@@ -216,66 +202,58 @@ pub(crate) struct Affine {
     pub(crate) bias: Region,
 }
 
-/// Regions of one stream's half of a layer.
+/// Most regions of a branch.
+const MOST_REGIONS: usize = 8;
+
+/// Regions of a branch of a layer. The branch alone knows what each of them holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BranchRegions {
+    /// In the order of declaration; those that the network does not have are empty.
+    pub(crate) regions: [Region; MOST_REGIONS],
+    pub(crate) count: usize,
+    /// Offsets of everything that both streams' outputs depend on.
+    pub(crate) own: Range<usize>,
+    /// Offsets of what only one stream's output depends on.
+    pub(crate) output: Pair<Range<usize>>,
+    /// γ as weight, β as bias.
+    pub(crate) norm: Pair<Affine>,
+}
+
+/// Regions of the feed-forward half of one stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Half {
-    pub(crate) output: Affine,
+pub(crate) struct FeedForward {
     pub(crate) first: Affine,
     pub(crate) second: Affine,
-    /// γ as weight, β as bias, of both normalisations.
-    pub(crate) norms: [Affine; 2],
+    /// γ as weight, β as bias.
+    pub(crate) norm: Affine,
 }
 
-impl Half {
-    /// Places of the feed-forward layers.
-    pub(crate) fn feed_forward(&self) -> std::ops::Range<usize> {
+impl FeedForward {
+    /// Offsets of both linear layers.
+    pub(crate) fn range(&self) -> Range<usize> {
         self.first.weight.offset..self.second.bias.range().end
     }
-
-    /// Places of the output projection.
-    pub(crate) fn projection(&self) -> std::ops::Range<usize> {
-        self.output.weight.offset..self.output.bias.range().end
-    }
-
-    /// Places of both normalisations.
-    pub(crate) fn normalisations(&self) -> std::ops::Range<usize> {
-        self.norms[0].weight.offset..self.norms[1].bias.range().end
-    }
-}
-
-/// Regions of a layer of another kind than attention; its only normalisation is the first of each
-/// half.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Message {
-    /// The convolution; the projection of additive attention, without bias; A, B, D and E of a
-    /// gated layer, concatenated.
-    pub(crate) node: Affine,
-    /// C of a gated layer.
-    pub(crate) edge: Affine,
-    /// What sources and targets add to the logits of additive attention.
-    pub(crate) logits: [Region; 2],
 }
 
 /// Regions of a layer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layer {
     /// First place of the layer.
     pub(crate) start: usize,
     /// First place of the parameters that only the edge stream's output needs. They reach to the
     /// layer's end.
     pub(crate) edge_output: usize,
-    pub(crate) message: Message,
-    pub(crate) qkv: Region,
-    pub(crate) projection: Region,
-    pub(crate) node: Half,
-    pub(crate) edge: Half,
+    pub(crate) branches: Vec<BranchRegions>,
+    pub(crate) feed_forward: Pair<FeedForward>,
 }
 
 impl Layer {
-    pub(crate) fn half(&self, stream: Stream) -> &Half {
-        match stream {
-            Stream::Node => &self.node,
-            Stream::Edge => &self.edge,
+    /// γ and β of a normalisation: of a branch, or behind the branches' that of the feed-forward
+    /// half.
+    pub(crate) fn norm(&self, number: usize, stream: Stream) -> Affine {
+        match self.branches.get(number) {
+            Some(branch) => *branch.norm.of(stream),
+            None => self.feed_forward.of(stream).norm,
         }
     }
 }
@@ -309,8 +287,7 @@ impl Parameters {
     /// Lays out the parameters of a network.
     ///
     /// # Panics
-    /// If [`Parameters::checked`] returns none, if gated layers have no edge stream, or if
-    /// convolutions or additive attention have one; configurations are checked before.
+    /// If [`Parameters::checked`] panics or returns none; configurations are checked before.
     pub fn new(network: &Network) -> Self {
         Self::checked(network).expect("the parameters of a network can be addressed")
     }
@@ -329,10 +306,13 @@ impl Parameters {
     /// ```
     ///
     /// # Panics
-    /// If gated layers have no edge stream, or convolutions or additive attention have one.
+    /// If there is no branch, if a branch needs an edge stream that is not there, or if there is an
+    /// edge stream that no branch updates.
     pub fn checked(network: &Network) -> Option<Self> {
-        let free = network.kind == LayerKind::Attention;
-        assert!(free || network.edge_stream == (network.kind == LayerKind::Gated), "edge stream of {:?}", network.kind);
+        assert!(!network.branches.is_empty(), "a layer has a branch");
+        let (edges, branches) = (network.edge_stream, &network.branches);
+        assert!(branches.iter().all(|branch| edges || !branch.needs_edge_stream()), "{branches:?} need an edge stream");
+        assert!(!edges || branches.iter().any(|branch| branch.updates_edges(network)), "edge stream of {branches:?}");
         let stream = Axis::Stream(network.channels);
         let mut layout = Self {
             list: Vec::new(),
@@ -344,14 +324,11 @@ impl Parameters {
             transposed: Vec::new(),
         };
         layout.node = layout.input(&network.node, Stream::Node, stream);
-        if network.edge_stream {
+        if network.embeds_edges() {
             layout.edge = layout.input(&network.edge, Stream::Edge, stream);
         }
         for index in 0..network.layers {
-            let layer = match network.kind {
-                LayerKind::Attention => layout.layer(network, index, stream),
-                _ => layout.message(network, index, stream),
-            };
+            let layer = layout.layer(network, index, stream);
             layout.layers.push(layer);
         }
         let mut input = Axis::Streams(network.channels, network.head_streams());
@@ -376,9 +353,9 @@ impl Parameters {
         self.list.iter().map(Parameter::len).sum()
     }
 
-    /// Places that no gradient reaches: those of the last layer's edge stream behind its attention
-    /// or gate, where nothing reads it.
-    pub(crate) fn idle(&self, network: &Network) -> std::ops::Range<usize> {
+    /// Places that no gradient reaches: those of the last layer that only its edge stream's output
+    /// needs, where nothing reads it.
+    pub(crate) fn idle(&self, network: &Network) -> Range<usize> {
         match self.layers.last() {
             Some(layer) if network.edge_stream && !network.last_edges_read() => {
                 layer.edge_output..self.head.first().map_or(self.size, |affine| affine.weight.offset)
@@ -400,35 +377,39 @@ impl Parameters {
         }
     }
 
-    fn region(&mut self, rows: usize, columns: usize) -> Region {
+    pub(crate) fn region(&mut self, rows: usize, columns: usize) -> Region {
         let region = Region { offset: self.size, rows, columns };
         self.size = padded(rows.saturating_mul(columns).saturating_add(self.size));
         region
     }
 
+    pub(crate) fn push(&mut self, role: Role, init: Init, offset: usize, form: Form) {
+        self.list.push(Parameter { role, init, offset, form });
+    }
+
     fn rows(&mut self, rows: usize, channels: Axis, role: Role) -> Region {
         let region = self.region(rows, channels.padded());
-        self.list.push(Parameter { role, offset: region.offset, form: Form::Rows { rows, channels } });
+        self.push(role, Init::Normal, region.offset, Form::Rows { rows, channels });
         region
     }
 
-    fn matrix(&mut self, input: Axis, output: Axis, role: Role) -> Region {
+    pub(crate) fn matrix(&mut self, input: Axis, output: Axis, role: Role) -> Region {
         let region = self.region(input.padded(), output.padded());
         let form = Form::Matrix { input, output, stride: output.padded(), column: 0 };
-        self.list.push(Parameter { role, offset: region.offset, form });
+        self.push(role, Init::Linear, region.offset, form);
         region
     }
 
-    fn vector(&mut self, axis: Axis, role: Role) -> Region {
+    pub(crate) fn vector(&mut self, axis: Axis, role: Role, init: Init) -> Region {
         let region = self.region(1, axis.padded());
-        self.list.push(Parameter { role, offset: region.offset, form: Form::Vector(axis) });
+        self.push(role, init, region.offset, Form::Vector(axis));
         region
     }
 
-    fn affine(&mut self, input: Axis, output: Axis, role: impl Fn(WeightOrBias) -> Role) -> Affine {
+    pub(crate) fn affine(&mut self, input: Axis, output: Axis, role: impl Fn(WeightOrBias) -> Role) -> Affine {
         Affine {
             weight: self.matrix(input, output, role(WeightOrBias::Weight)),
-            bias: self.vector(output, role(WeightOrBias::Bias)),
+            bias: self.vector(output, role(WeightOrBias::Bias), Init::Linear),
         }
     }
 
@@ -443,7 +424,7 @@ impl Parameters {
                 .collect(),
             linear: (linear > 0).then(|| self.affine(Axis::Plain(linear), channels, |part| Role::Linear(stream, part))),
             multi_hot: input.multi_hot.map(|size| self.rows(size, channels, Role::MultiHot(stream))),
-            bias: input.bias.then(|| self.vector(channels, Role::InputBias(stream))),
+            bias: input.bias.then(|| self.vector(channels, Role::InputBias(stream), Init::Linear)),
             laplacian: (input.laplacian > 0)
                 .then(|| self.affine(Axis::Plain(input.laplacian), channels, Role::Laplacian)),
             random_walk: (input.random_walk > 0)
@@ -452,94 +433,55 @@ impl Parameters {
         }
     }
 
-    fn layer(&mut self, network: &Network, index: usize, stream: Axis) -> Layer {
-        let (start, width) = (self.size, stream.padded());
-        let qkv = self.region(width, 3 * width);
-        for (third, role) in [Role::Query(index), Role::Key(index), Role::Value(index)].into_iter().enumerate() {
-            let form = Form::Matrix { input: stream, output: stream, stride: 3 * width, column: third * width };
-            self.list.push(Parameter { role, offset: qkv.offset, form });
-        }
-        let mut layer = Layer { start, qkv, ..Default::default() };
-        self.transposed.push(qkv);
-        if network.edge_stream {
-            layer.projection = self.matrix(stream, stream, Role::EdgeProjection(index));
-            self.transposed.push(layer.projection);
-        }
-        layer.node = self.half(network, index, Stream::Node, stream);
-        layer.edge_output = self.size;
-        if network.edge_stream {
-            layer.edge = self.half(network, index, Stream::Edge, stream);
-        }
-        layer
-    }
-
-    fn half(&mut self, network: &Network, index: usize, on: Stream, stream: Axis) -> Half {
-        let hidden = Axis::Plain(2 * network.channels.width());
-        let output = self.affine(stream, stream, |part| Role::Output(index, on, part));
-        let first = self.affine(stream, hidden, |part| Role::FeedForward(index, on, 1, part));
-        let second = self.affine(hidden, stream, |part| Role::FeedForward(index, on, 2, part));
-        self.transposed.extend([output.weight, first.weight, second.weight]);
-        let norms = [1, 2].map(|number| self.norm(network, index, on, number, stream));
-        Half { output, first, second, norms }
-    }
-
-    fn norm(&mut self, network: &Network, index: usize, on: Stream, number: u8, stream: Axis) -> Affine {
-        match network.norm {
-            Norm::None => Affine::default(),
-            _ => Affine {
-                weight: self.vector(stream, Role::Norm(index, on, number, WeightOrBias::Weight)),
-                bias: self.vector(stream, Role::Norm(index, on, number, WeightOrBias::Bias)),
-            },
-        }
-    }
-
-    /// A layer of another kind than attention.
-    fn message(&mut self, network: &Network, index: usize, stream: Axis) -> Layer {
+    fn layer(&mut self, network: &Network, index: usize, channels: Axis) -> Layer {
         let mut layer = Layer { start: self.size, ..Default::default() };
-        let width = stream.padded();
-        let message = &mut layer.message;
-        match network.kind {
-            LayerKind::Attention => unreachable!("it has regions of its own"),
-            LayerKind::Convolution | LayerKind::Averaging => {
-                let weight = self.region(width, width);
-                let form = Form::InOut { input: stream, output: stream };
-                let role = Role::Convolution(index, WeightOrBias::Weight);
-                self.list.push(Parameter { role, offset: weight.offset, form });
-                message.node =
-                    Affine { weight, bias: self.vector(stream, Role::Convolution(index, WeightOrBias::Bias)) };
-                self.transposed.push(weight);
-            }
-            LayerKind::AdditiveAttention => {
-                message.node.weight = self.matrix(stream, stream, Role::Projection(index));
-                self.transposed.push(message.node.weight);
-                message.logits = [Role::SourceLogit(index), Role::TargetLogit(index)].map(|role| {
-                    let region = self.region(1, width);
-                    let form = Form::Heads { axis: stream, heads: network.heads(index) };
-                    self.list.push(Parameter { role, offset: region.offset, form });
-                    region
-                });
-            }
-            LayerKind::Gated => {
-                let terms = [Term::Own, Term::Message, Term::Source, Term::Target];
-                let (weight, bias) = (self.region(width, 4 * width), self.region(1, 4 * width));
-                for (fourth, term) in terms.into_iter().enumerate() {
-                    let column = fourth * width;
-                    let form = Form::Matrix { input: stream, output: stream, stride: 4 * width, column };
-                    let role = |part| Role::Gated(index, term, part);
-                    self.list.push(Parameter { role: role(WeightOrBias::Weight), offset: weight.offset, form });
-                    let (offset, form) = (bias.offset + column, Form::Vector(stream));
-                    self.list.push(Parameter { role: role(WeightOrBias::Bias), offset, form });
-                }
-                message.node = Affine { weight, bias };
-                message.edge = self.affine(stream, stream, |part| Role::Gated(index, Term::Edge, part));
-                self.transposed.extend([weight, message.edge.weight]);
-            }
+        for &branch in &network.branches {
+            let start = self.size;
+            let mut regions = BranchRegions::default();
+            branch.declare(&mut Declaration::new(self, &mut regions, network, index));
+            regions.own = start..self.size;
+            layer.branches.push(regions);
         }
-        layer.node.norms[0] = self.norm(network, index, Stream::Node, 1, stream);
-        layer.edge_output = self.size;
-        if network.edge_stream {
-            layer.edge.norms[0] = self.norm(network, index, Stream::Edge, 1, stream);
+        for stream in [Stream::Node, Stream::Edge] {
+            layer.edge_output = self.size;
+            if stream == Stream::Node || network.edge_stream {
+                self.outputs(network, index, &mut layer, stream, channels);
+            }
         }
         layer
+    }
+
+    /// What a stream's output needs: the branches' output layers, the feed-forward half, and all
+    /// normalisations.
+    fn outputs(&mut self, network: &Network, index: usize, layer: &mut Layer, stream: Stream, channels: Axis) {
+        for (&branch, regions) in network.branches.iter().zip(&mut layer.branches) {
+            let start = self.size;
+            branch.declare_output(&mut Declaration::new(self, regions, network, index), stream);
+            *regions.output.of_mut(stream) = start..self.size;
+        }
+        if network.feed_forward {
+            let hidden = Axis::Plain(2 * network.channels.width());
+            let half = layer.feed_forward.of_mut(stream);
+            half.first = self.affine(channels, hidden, |part| Role::FeedForward(index, stream, 1, part));
+            half.second = self.affine(hidden, channels, |part| Role::FeedForward(index, stream, 2, part));
+            self.transposed.extend([half.first.weight, half.second.weight]);
+        }
+        if network.norm == Norm::None {
+            return;
+        }
+        for number in 0..network.norms() {
+            if stream == Stream::Edge && !network.normalises_edges(number) {
+                continue;
+            }
+            let role = |part| Role::Norm(index, stream, number as u8 + 1, part);
+            let norm = Affine {
+                weight: self.vector(channels, role(WeightOrBias::Weight), Init::One),
+                bias: self.vector(channels, role(WeightOrBias::Bias), Init::Zero),
+            };
+            match layer.branches.get_mut(number) {
+                Some(branch) => *branch.norm.of_mut(stream) = norm,
+                None => layer.feed_forward.of_mut(stream).norm = norm,
+            }
+        }
     }
 }

@@ -8,49 +8,55 @@
 use std::sync::Arc;
 
 use crate::network::{Network, Norm};
-use crate::parameters::{Parameter, Parameters, Stream};
+use crate::parameters::{Parameter, Parameters};
 use crate::real::Real;
+use crate::stream::Stream;
 
 /// A batch normalisation of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NormSite {
     /// The layer.
     pub layer: usize,
-    /// The first (1) or second (2) normalisation of the layer.
+    /// From 1 on: the normalisations of the layer's branches, then that of its feed-forward half.
     pub number: usize,
     /// The stream that is normalised.
     pub stream: Stream,
 }
 
 impl NormSite {
-    /// Position among the running statistics, where every layer has two normalisations of each
-    /// stream.
+    /// Position among the running statistics that backends keep.
     pub(crate) fn index(self, network: &Network) -> usize {
-        let streams = network.norm_streams().len();
+        let streams = if network.edge_stream { 2 } else { 1 };
         let stream = usize::from(self.stream == Stream::Edge);
-        (2 * self.layer + self.number - 1) * streams + stream
+        (network.norm_places() * self.layer + self.number - 1) * streams + stream
     }
 }
 
 impl Network {
-    fn norm_streams(&self) -> &'static [Stream] {
-        if self.edge_stream { &[Stream::Node, Stream::Edge] } else { &[Stream::Node] }
+    /// Normalisations of each stream that backends have room for in a layer. Some are not used: a
+    /// layer may have only one, and a branch may leave edges alone.
+    pub(crate) fn norm_places(&self) -> usize {
+        self.norms().max(2)
     }
 
     /// Number of running means, and of running variances, that backends keep.
     fn running_pairs(&self) -> usize {
-        if self.norm == Norm::Batch { 2 * self.layers * self.norm_streams().len() } else { 0 }
+        let streams = if self.edge_stream { 2 } else { 1 };
+        if self.norm == Norm::Batch { self.norm_places() * self.layers * streams } else { 0 }
     }
 
-    /// All batch normalisations.
+    /// All batch normalisations: layer, number, nodes before edges.
     pub fn norm_sites(&self) -> Vec<NormSite> {
         if self.norm != Norm::Batch {
             return Vec::new();
         }
         let mut sites = Vec::new();
         for layer in 0..self.layers {
-            for &stream in self.norm_streams() {
-                sites.extend((1..=self.norms()).map(|number| NormSite { layer, number, stream }));
+            for number in 1..=self.norms() {
+                sites.push(NormSite { layer, number, stream: Stream::Node });
+                if self.normalises_edges(number - 1) {
+                    sites.push(NormSite { layer, number, stream: Stream::Edge });
+                }
             }
         }
         sites

@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use graph_transformer_nn::cpu::{Adam, Engine, Isa};
-use graph_transformer_nn::{Gate, HeadInput, Input, Jump, Loss, Network, Norm, Readout};
+use graph_transformer_nn::{Branch, Gate, HeadInput, Input, Jump, Loss, Network, Norm, Readout};
 use support::{KINDS, Shape, batch, fill, network, network_of, random_graphs};
 
 struct Counting;
@@ -110,6 +110,13 @@ fn a_step_of_training_allocates_nothing() {
             let large = vec![Shape::random(&mut support::Rng(9), 6_000, 12_000)];
             let batches = [graphs.clone(), graphs[..20].to_vec(), large];
             found.push((format!("{kind:?}"), count(&network, Loss::Mse, &batches)));
+        }
+        let batches = [random_graphs(3, 64, 12, 37), random_graphs(4, 20, 12, 37)];
+        for branch in Branch::ALL.into_iter().filter(|branch| *branch != Branch::Attention) {
+            let several = network(16, 4, true).with_branches(&[Branch::Attention, branch], true);
+            found.push((format!("attention and {branch:?}"), count(&several, Loss::Mse, &batches)));
+            let alone = network(16, 4, branch.needs_edge_stream()).with_branches(&[branch], true);
+            found.push((format!("{branch:?} and a feed-forward half"), count(&alone, Loss::Mse, &batches)));
         }
     });
     assert!(found.iter().all(|(_, allocations)| *allocations == 0), "{found:#?}");

@@ -115,7 +115,7 @@ fn everything_is_given_back() {
         case.live(&device).unwrap();
         assert_eq!(device.memory().unwrap().0, before);
         drop(device);
-        assert_eq!(recorder.held(), "", "{:?}", case.network.kind);
+        assert_eq!(recorder.held(), "", "{:?}", case.network.branches);
         assert_no_misuse(&recorder);
     }
 }

@@ -33,11 +33,14 @@ fn reference(engine: &Engine<f64>, batch: &GraphBatch, found: &Attention<f64>, e
         categories.iter().flat_map(|&c| table[c as usize * width..][..width].to_vec()).collect()
     };
     let x = embed(Stream::Node, batch.node().categorical);
-    let (q, k) = (linear(&of(engine, Role::Query(0)), &x, width), linear(&of(engine, Role::Key(0)), &x, width));
+    let (q, k) = (
+        linear(&of(engine, Role::Branch(0, "attention.Q.weight")), &x, width),
+        linear(&of(engine, Role::Branch(0, "attention.K.weight")), &x, width),
+    );
     let none = vec![0; found.source.len()];
     let kinds = if edges == AttentionScope::Full { &none } else { batch.edge().categorical };
     let p = match network.edge_stream {
-        true => linear(&of(engine, Role::EdgeProjection(0)), &embed(Stream::Edge, kinds), width),
+        true => linear(&of(engine, Role::Branch(0, "attention.proj_e.weight")), &embed(Stream::Edge, kinds), width),
         false => vec![1.0; found.source.len() * width],
     };
     let guard = if network.edge_stream { 1e-6 } else { 0.0 };

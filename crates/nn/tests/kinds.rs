@@ -5,9 +5,7 @@ mod support;
 
 use graph_transformer_nn::AttentionScope;
 use graph_transformer_nn::cpu::{Adam, Engine, Isa};
-use graph_transformer_nn::{
-    HeadInput, Input, Jump, LayerKind, Loss, Network, Norm, Readout, Real, Role, Stream, Term, WeightOrBias,
-};
+use graph_transformer_nn::{Branch, HeadInput, Input, Jump, Loss, Network, Norm, Readout, Real, Role, Stream};
 use gt_graph::GraphBatch;
 use support::{
     KINDS, Rng, Shape, WIDTHS, assert_close, batch, check, check_engine, check_mixed, fill, mixed, network_of,
@@ -37,7 +35,7 @@ fn gradients_fit_for_every_place_and_jump() {
                 HeadInput::Products,
                 HeadInput::Edges,
             ] {
-                if reads == HeadInput::Edges && kind != LayerKind::Gated {
+                if reads == HeadInput::Edges && kind != Branch::GatedGcn {
                     continue;
                 }
                 let network = Network { jump, reads, ..network_of(kind, 6, 2) };
@@ -203,6 +201,16 @@ fn training_has_the_same_bits_on_any_number_of_threads() {
 }
 
 /// The parameters of a layer, each row of a weight in turn.
+/// Weight and bias of A (the node itself), B (what a neighbour sends), C (the edge), D (its source)
+/// and E (its target).
+const GATED_TERMS: [[&str; 2]; 5] = [
+    ["A.weight", "A.bias"],
+    ["B.weight", "B.bias"],
+    ["C.weight", "C.bias"],
+    ["D.weight", "D.bias"],
+    ["E.weight", "E.bias"],
+];
+
 fn of(engine: &Engine<f64>, role: Role) -> Vec<f64> {
     let place = engine.parameters().list().iter().position(|p| p.role() == role).unwrap();
     engine.parameter(place)
@@ -228,14 +236,14 @@ fn equations_hold_on_three_nodes() {
         let h: Vec<&[f64]> = h.chunks_exact(3).collect();
         let into = |node: usize| ends.iter().filter(move |(_, t)| *t == node).map(|&(s, _)| s);
         let x: Vec<Vec<f64>> = match kind {
-            LayerKind::Convolution | LayerKind::Averaging => {
+            Branch::Gcn | Branch::GcnMean => {
                 // Out-degrees 2, 1, 0 and in-degrees 0, 1, 2; the weight is published [in, out].
-                let weight = of(&engine, Role::Convolution(0, WeightOrBias::Weight));
+                let weight = of(&engine, Role::Branch(0, "conv.weight"));
                 let turned: Vec<f64> = (0..9).map(|at| weight[at % 3 * 3 + at / 3]).collect();
-                let bias = of(&engine, Role::Convolution(0, WeightOrBias::Bias));
+                let bias = of(&engine, Role::Branch(0, "conv.bias"));
                 let (out, ins) = ([2f64, 1.0, 1.0], [1f64, 1.0, 2.0]);
                 let divisor = |s: usize, t: usize| match kind {
-                    LayerKind::Averaging => ins[t],
+                    Branch::GcnMean => ins[t],
                     _ => (out[s] * ins[t]).sqrt(),
                 };
                 let sum = |node: usize| -> Vec<f64> {
@@ -243,11 +251,12 @@ fn equations_hold_on_three_nodes() {
                 };
                 (0..3).map(|node| linear(&turned, &bias, &sum(node))).collect()
             }
-            LayerKind::AdditiveAttention => {
+            Branch::Gat => {
                 // The only layer is the last: one head over all channels.
-                let weight = of(&engine, Role::Projection(0));
+                let weight = of(&engine, Role::Branch(0, "gatconv.fc.weight"));
                 let z: Vec<Vec<f64>> = h.iter().map(|h| linear(&weight, &[0.0; 3], h)).collect();
-                let (a, b) = (of(&engine, Role::SourceLogit(0)), of(&engine, Role::TargetLogit(0)));
+                let (a, b) =
+                    (of(&engine, Role::Branch(0, "gatconv.attn_l")), of(&engine, Role::Branch(0, "gatconv.attn_r")));
                 let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
                 let power = |s: usize, t: usize| {
                     let logit = dot(&a, &z[s]) + dot(&b, &z[t]);
@@ -263,15 +272,15 @@ fn equations_hold_on_three_nodes() {
                 let e = engine.hidden_edges(0);
                 // In-order: the edge into node 1, then those into node 2 as they are listed.
                 let order = [(0, 1), (0, 2), (1, 2)];
-                let term = |term, x: &[f64]| {
-                    let part = |part| of(&engine, Role::Gated(0, term, part));
-                    linear(&part(WeightOrBias::Weight), &part(WeightOrBias::Bias), x)
+                let term = |[weight, bias]: [&'static str; 2], x: &[f64]| {
+                    let part = |name| of(&engine, Role::Branch(0, name));
+                    linear(&part(weight), &part(bias), x)
                 };
+                let [a, b, c, d, e_of_target] = GATED_TERMS;
                 let gate = |edge: usize| -> Vec<f64> {
                     let (s, t) = order[edge];
                     let e = &e[edge * 3..edge * 3 + 3];
-                    let sum =
-                        |c: usize| term(Term::Edge, e)[c] + term(Term::Source, h[s])[c] + term(Term::Target, h[t])[c];
+                    let sum = |at: usize| term(c, e)[at] + term(d, h[s])[at] + term(e_of_target, h[t])[at];
                     (0..3).map(sum).collect()
                 };
                 let after = engine.hidden_edges(1);
@@ -284,14 +293,14 @@ fn equations_hold_on_three_nodes() {
                 let own = |node: usize, c: usize| {
                     let edges = || (0..3).filter(move |&edge| order[edge].1 == node);
                     let sum: f64 = edges().map(|edge| open(edge, c)).sum();
-                    let sent: f64 = edges().map(|edge| open(edge, c) * term(Term::Message, h[order[edge].0])[c]).sum();
-                    term(Term::Own, h[node])[c] + sent / (sum + 1e-6)
+                    let sent: f64 = edges().map(|edge| open(edge, c) * term(b, h[order[edge].0])[c]).sum();
+                    term(a, h[node])[c] + sent / (sum + 1e-6)
                 };
                 (0..3).map(|node| (0..3).map(|c| own(node, c)).collect()).collect()
             }
         };
         let activated = |x: f64| match kind {
-            LayerKind::AdditiveAttention if x < 0.0 => x.exp() - 1.0,
+            Branch::Gat if x < 0.0 => x.exp() - 1.0,
             _ => x.max(0.0),
         };
         let expected: Vec<f64> = (0..9).map(|at| h[at / 3][at % 3] + activated(x[at / 3][at % 3])).collect();
@@ -301,7 +310,7 @@ fn equations_hold_on_three_nodes() {
 
 #[test]
 fn additive_weights_into_a_node_add_up_to_one_in_every_layer_and_head() {
-    let network = network_of(LayerKind::AdditiveAttention, 6, 3);
+    let network = network_of(Branch::Gat, 6, 3);
     let batch = batch(&network, &mixed(), Loss::Mse, 0.0, 17);
     let mut engine = filled::<f64>(&network, Isa::Portable);
     let found = engine.attention(&batch, AttentionScope::Sparse);

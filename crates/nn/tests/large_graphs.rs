@@ -230,10 +230,10 @@ fn gradients_fit_on_a_large_random_graph() {
         compare_with_differences(&network, &batch, |role| {
             matches!(
                 role,
-                Role::Query(0)
-                    | Role::Key(_)
-                    | Role::Value(0)
-                    | Role::EdgeProjection(0)
+                Role::Branch(0, "attention.Q.weight")
+                    | Role::Branch(_, "attention.K.weight")
+                    | Role::Branch(0, "attention.V.weight")
+                    | Role::Branch(0, "attention.proj_e.weight")
                     | Role::Embedding(..)
                     | Role::Norm(0, Stream::Edge, 1, WeightOrBias::Weight)
                     | Role::FeedForward(0, _, 1, WeightOrBias::Weight)

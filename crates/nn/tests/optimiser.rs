@@ -13,7 +13,7 @@ const STEPS: i32 = 5;
 /// nothing reads it.
 fn is_idle(role: Role, layers: usize) -> bool {
     match role {
-        Role::Output(layer, Stream::Edge, _)
+        Role::Branch(layer, "O_e.weight" | "O_e.bias")
         | Role::FeedForward(layer, Stream::Edge, ..)
         | Role::Norm(layer, Stream::Edge, ..) => layer + 1 == layers,
         _ => false,
@@ -23,7 +23,8 @@ fn is_idle(role: Role, layers: usize) -> bool {
 /// A constant that batch normalisation takes off again: its gradient is rounding noise, too small
 /// for a step compared with a large ε.
 fn is_removed_by_batch_norm(role: Role) -> bool {
-    matches!(role, Role::Output(_, _, WeightOrBias::Bias) | Role::FeedForward(_, _, 2, WeightOrBias::Bias))
+    let output = matches!(role, Role::Branch(_, "O.bias" | "O_h.bias" | "O_e.bias"));
+    output || matches!(role, Role::FeedForward(_, _, 2, WeightOrBias::Bias))
 }
 
 fn parameters(engine: &Engine<f64>) -> Vec<Vec<f64>> {

@@ -107,7 +107,7 @@ fn gradients_fit_where_some_exponentials_are_clamped() {
         let batch = batch(&network, &two_way(), Loss::Mse, 0.0, 17);
         let large = |network: &Network| {
             let mut engine = engine(network);
-            (0..2).for_each(|layer| set(&mut engine, Role::Query(layer), |_, v| 3.0 * v));
+            (0..2).for_each(|layer| set(&mut engine, Role::Branch(layer, "attention.Q.weight"), |_, v| 3.0 * v));
             engine
         };
         let mut clamped = large(&network);
@@ -117,7 +117,7 @@ fn gradients_fit_where_some_exponentials_are_clamped() {
         // would have no gradient.
         let other = train(&mut large(&Network { clamp: Clamp::Logits, ..network.clone() }), &batch);
         assert_ne!(clamped.outputs(), other, "{name}");
-        let gradient = clamped.gradient(index_of(&clamped, Role::Query(1)));
+        let gradient = clamped.gradient(index_of(&clamped, Role::Branch(1, "attention.Q.weight")));
         assert!(gradient.iter().any(|g| g.abs() > 1e-4), "{name}");
     }
 }
@@ -515,8 +515,12 @@ fn layer(engine: &Engine<f64>, ends: &[(usize, usize)], x: &[Vec<f64>], e: &[Vec
     let linear = |role: Role, rows: &[Vec<f64>]| -> Vec<Vec<f64>> {
         rows.iter().map(|x| affine(&of(engine, role), &zeros, x)).collect()
     };
-    let (q, k, v) = (linear(Role::Query(0), x), linear(Role::Key(0), x), linear(Role::Value(0), x));
-    let p = linear(Role::EdgeProjection(0), e);
+    let (q, k, v) = (
+        linear(Role::Branch(0, "attention.Q.weight"), x),
+        linear(Role::Branch(0, "attention.K.weight"), x),
+        linear(Role::Branch(0, "attention.V.weight"), x),
+    );
+    let p = linear(Role::Branch(0, "attention.proj_e.weight"), e);
     let mut score = vec![vec![0.0; width]; ends.len()];
     let mut sums = vec![vec![0.0; width]; x.len()];
     let mut z = vec![vec![1e-6; width / per_head]; x.len()];
@@ -542,18 +546,19 @@ fn layer(engine: &Engine<f64>, ends: &[(usize, usize)], x: &[Vec<f64>], e: &[Vec
     let attended: Vec<Vec<f64>> = attended.collect();
     let add = |a: &[f64], b: &[f64]| -> Vec<f64> { a.iter().zip(b).map(|(a, b)| a + b).collect() };
     let half = |stream: Stream, rows: &[Vec<f64>], inputs: &[Vec<f64>]| -> Vec<Vec<f64>> {
-        let part = |role: fn(usize, Stream, WeightOrBias) -> Role, x: &[f64]| {
-            affine(
-                &of(engine, role(0, stream, WeightOrBias::Weight)),
-                &of(engine, role(0, stream, WeightOrBias::Bias)),
-                x,
-            )
+        let part = |[weight, bias]: [Role; 2], x: &[f64]| affine(&of(engine, weight), &of(engine, bias), x);
+        let of_half =
+            |number| [WeightOrBias::Weight, WeightOrBias::Bias].map(|part| Role::FeedForward(0, stream, number, part));
+        let output = match stream {
+            Stream::Node => ["O_h.weight", "O_h.bias"],
+            Stream::Edge => ["O_e.weight", "O_e.bias"],
         };
+        let output = output.map(|name| Role::Branch(0, name));
         let out = |(row, input): (&Vec<f64>, &Vec<f64>)| {
-            let middle = add(input, &part(Role::Output, row));
-            let mut hidden = part(|layer, stream, part| Role::FeedForward(layer, stream, 1, part), &middle);
+            let middle = add(input, &part(output, row));
+            let mut hidden = part(of_half(1), &middle);
             hidden.iter_mut().for_each(|v| *v = v.max(0.0));
-            add(&middle, &part(|layer, stream, part| Role::FeedForward(layer, stream, 2, part), &hidden))
+            add(&middle, &part(of_half(2), &hidden))
         };
         rows.iter().zip(inputs).map(out).collect()
     };
@@ -576,7 +581,7 @@ fn gates_and_clamps_follow_the_formulas_on_two_nodes() {
                 Network { channels, layers: 1, norm: Norm::None, reads: HeadInput::Nodes, gate, clamp, ..base };
             let mut engine = engine(&network);
             // Logits far beyond what either clamp lets through, for some edges and heads.
-            set(&mut engine, Role::Query(0), |_, v| 60.0 * v);
+            set(&mut engine, Role::Branch(0, "attention.Q.weight"), |_, v| 60.0 * v);
             train(&mut engine, &batch);
             let embedded =
                 |stream: Stream, row: usize| of(&engine, Role::Embedding(stream, 0))[row * 6..(row + 1) * 6].to_vec();

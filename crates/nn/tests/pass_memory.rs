@@ -10,7 +10,7 @@ use graph_transformer_nn::backend::{
 };
 use graph_transformer_nn::cpu::{Adam, BatchSize, Engine, GraphSize, Isa, PassMemory};
 use graph_transformer_nn::{
-    AttentionScope, FreeMemory, HeadInput, Input, Jump, LayerKind, LimitedBy, Loss, Network, Norm, Readout, Weights,
+    AttentionScope, FreeMemory, HeadInput, Input, Jump, LimitedBy, Loss, Network, Norm, Readout, Weights,
 };
 use gt_graph::{GraphParts, GraphStore, Layout, Split};
 use gt_testing::PeakMemory;
@@ -75,7 +75,7 @@ fn networks() -> Vec<(String, Network)> {
         ("edge head".into(), Network { reads: HeadInput::Edges, ..wide(network(64, 8, true)) }),
         ("pair head".into(), Network { reads: HeadInput::Pairs, ..wide(network(64, 8, false)) }),
     ];
-    all.extend(KINDS.map(|kind: LayerKind| (format!("{kind:?}"), wide(network_of(kind, 64, 8)))));
+    all.extend(KINDS.map(|kind| (format!("{kind:?}"), wide(network_of(kind, 64, 8)))));
     all
 }
 

@@ -140,7 +140,7 @@ impl Arguments {
         let (model, layers) = (self.model.model.display(), network.layers);
         ensure!(layers > 0, "{model}: the model has no layers, so there is no attention");
         ensure!(
-            network.attends(),
+            network.attending_branch().is_some(),
             "{model}: the model's layers do not weigh edges by attention, so there is none to show"
         );
         let among = |what: &str, number: usize, count: usize, of: &str| {

@@ -174,7 +174,7 @@ impl Config {
 
 fn network(model: &ModelConfig, schema: &Schema, level: Level, outputs: usize) -> Network {
     let edge_stream = model.edge_stream(!schema.edge.layout().is_empty());
-    let heads = if model.kind.has_heads() { model.heads } else { 1 };
+    let heads = if model.has_heads() { model.heads } else { 1 };
     let mut node = input(&schema.node, model.input_bias());
     match model.encoding {
         Encoding::None => {}
@@ -190,8 +190,9 @@ fn network(model: &ModelConfig, schema: &Schema, level: Level, outputs: usize) -
         Level::Edge if model.pairs == EdgeHead::Product => HeadInput::Products,
         Level::Edge => HeadInput::Pairs,
     };
-    Network {
-        kind: model.kind.layers(),
+    let mut network = Network {
+        branches: model.branches(),
+        feed_forward: model.feed_forward(),
         norm: model.norm,
         residual: model.residual,
         edge_stream,
@@ -201,10 +202,13 @@ fn network(model: &ModelConfig, schema: &Schema, level: Level, outputs: usize) -
         dropout: model.dropout,
         input_dropout: model.input_dropout,
         node,
-        edge: if edge_stream { input(&schema.edge, model.input_bias()) } else { Input::default() },
         reads,
         jump: model.jump,
         head: model.head().into_iter().chain([outputs]).collect(),
         ..Network::new(Channels::new(model.width, heads), model.layers)
+    };
+    if network.embeds_edges() {
+        network.edge = input(&schema.edge, model.input_bias());
     }
+    network
 }

@@ -1,6 +1,7 @@
 //! The configuration of a run in one structure: read from and written as TOML, and checked as a
 //! whole before anything is built.
 
+mod branches;
 mod build;
 mod keys;
 mod links;
@@ -84,7 +85,7 @@ impl Config {
         match table.try_into::<Self>() {
             Err(error) => problems.push(ConfigProblem::of_reader(error)),
             Ok(mut config) => {
-                if !heads_are_set && config.model.kind.has_heads() {
+                if !heads_are_set && config.model.has_heads() {
                     config.model.heads = ModelConfig::usual_heads(config.model.width);
                 }
                 problems.extend(config.problems().into_iter().filter(|problem| !problem.depends_on(&doubtful)));

@@ -1,9 +1,9 @@
 //! `[model]`: the network.
 
-use gt_nn::{AttentionScope, Clamp, Gate, Jump, LayerKind, Norm, Readout};
+use gt_nn::{AttentionScope, Branch, Clamp, Gate, Jump, Norm, Readout};
 use serde::{Deserialize, Serialize};
 
-use super::{ProblemKind, Problems};
+use super::{ProblemKind, Problems, branches};
 
 /// The kind of the layers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,20 +41,20 @@ impl Kind {
         *self == Kind::Transformer
     }
 
-    /// The engine's name of the layers.
-    pub(super) fn layers(self) -> LayerKind {
+    /// The branch of the layers.
+    pub(crate) fn branch(self) -> Branch {
         match self {
-            Kind::Transformer => LayerKind::Attention,
-            Kind::Gcn => LayerKind::Convolution,
-            Kind::GcnMean => LayerKind::Averaging,
-            Kind::Gat => LayerKind::AdditiveAttention,
-            Kind::GatedGcn => LayerKind::Gated,
+            Kind::Transformer => Branch::Attention,
+            Kind::Gcn => Branch::Gcn,
+            Kind::GcnMean => Branch::GcnMean,
+            Kind::Gat => Branch::Gat,
+            Kind::GatedGcn => Branch::GatedGcn,
         }
     }
 
     /// Whether layers are divided into heads.
     pub(crate) fn has_heads(self) -> bool {
-        matches!(self, Kind::Transformer | Kind::Gat)
+        self.branch().facts().heads
     }
 }
 
@@ -128,6 +128,14 @@ pub struct ModelConfig {
     /// gated convolutions with an edge stream.
     #[serde(skip_serializing_if = "Kind::is_transformer")]
     pub kind: Kind,
+    /// Branches that every layer sums up, in place of `kind`: a list of `attention`, `gcn`,
+    /// `gcn-mean`, `gat` and `gatedgcn`, each at most once. Left out: the branch of `kind`.
+    #[serde(with = "branches::names", skip_serializing_if = "Option::is_none")]
+    pub branches: Option<Vec<Branch>>,
+    /// Whether a feed-forward half follows the branches. Left out: `true` if `attention` is one of
+    /// them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub feed_forward: Option<bool>,
     /// Source of the equations where the two differ: `published` code or the text of the `paper`.
     pub variant: Variant,
     /// Number of layers.
@@ -203,6 +211,8 @@ impl Default for ModelConfig {
     fn default() -> Self {
         Self {
             kind: Kind::Transformer,
+            branches: None,
+            feed_forward: None,
             variant: Variant::Published,
             layers: 10,
             width: 64,
@@ -275,6 +285,8 @@ impl ModelConfig {
         Self {
             // Any but the one that is left out.
             kind: Kind::Gcn,
+            branches: Some(vec![Branch::Attention]),
+            feed_forward: Some(true),
             edges: Some(self.edges.unwrap_or(false)),
             head: Some(self.head()),
             gate: Some(self.gate()),
@@ -291,9 +303,9 @@ impl ModelConfig {
         for (key, value) in [("model.width", width), ("model.heads", heads), ("model.roles", self.roles)] {
             problems.unless_within(1.0..=MOST, key, value as f64);
         }
-        let divides = !self.kind.has_heads() || heads == 0 || width.is_multiple_of(heads);
+        let divides = !self.has_heads() || heads == 0 || width.is_multiple_of(heads);
         problems.unless(divides, "model.heads", ProblemKind::Heads { heads, width });
-        self.check_kind(problems);
+        self.check_layers(problems);
         problems.unless_within(1.0..=1_024.0, "model.encoding_size", self.encoding_size as f64);
         for (key, share) in [("model.dropout", self.dropout), ("model.input_dropout", self.input_dropout)] {
             problems.unless_within(0.0..1.0, key, share);
@@ -307,36 +319,6 @@ impl ModelConfig {
             {
                 problems.unless(!set, key, ProblemKind::NoEdgeStream);
             }
-        }
-    }
-}
-
-impl ModelConfig {
-    /// Whether edges carry a stream, for data with or without edge features.
-    pub(super) fn edge_stream(&self, features: bool) -> bool {
-        match self.kind {
-            Kind::Transformer => self.edges.unwrap_or(features),
-            kind => kind == Kind::GatedGcn,
-        }
-    }
-
-    /// Keys that another kind of layers does not have.
-    fn check_kind(&self, problems: &mut Problems) {
-        let kind = self.kind;
-        if kind == Kind::Transformer {
-            return;
-        }
-        let fits = self.edges.is_none_or(|edges| edges == (kind == Kind::GatedGcn));
-        problems.unless(fits, "model.edges", ProblemKind::FixedEdgeStream(kind));
-        let heads = [1, Self::default().heads];
-        problems.unless(kind.has_heads() || heads.contains(&self.heads), "model.heads", ProblemKind::NoHeads(kind));
-        for (key, set) in [
-            ("model.variant", self.variant == Variant::Paper),
-            ("model.gate", self.gate.is_some()),
-            ("model.clamp", self.clamp.is_some()),
-            ("model.symmetric_edges", self.symmetric_edges == Some(true)),
-        ] {
-            problems.unless(!set, key, ProblemKind::OnlyTransformer(kind));
         }
     }
 }

@@ -98,11 +98,31 @@ pub enum ProblemKind {
     #[error("it needs an edge stream, but `model.edges` is false")]
     NoEdgeStream,
     /// The layers of this kind always have an edge stream, or never.
-    #[error("{} {} edge stream", .0.name(), if *.0 == Kind::GatedGcn { "always has an" } else { "has no" })]
-    FixedEdgeStream(Kind),
+    #[error("{layers} {} edge stream", if *always { "always has an" } else { "has no" })]
+    FixedEdgeStream {
+        /// Names of the layers.
+        layers: String,
+        /// Whether they always have one.
+        always: bool,
+    },
+    /// The list of branches is empty.
+    #[error("a layer has at least one branch; leave the key out, or list branches")]
+    NoBranches,
+    /// A branch is listed twice.
+    #[error("{0} is listed twice; list each branch once")]
+    RepeatedBranch(&'static str),
+    /// Both the kind and the branches of layers are set.
+    #[error("`model.branches` says what layers are made of; leave one of the two keys out")]
+    KindAndBranches,
+    /// Only `model.kind` has the key, and branches are set.
+    #[error("it applies only to `model.kind = \"transformer\"`, not to `model.branches`")]
+    OnlyKind,
+    /// Only attention has the key.
+    #[error("it applies only to attention, which is not among `model.branches`")]
+    OnlyAttention,
     /// The layers of this kind have no heads.
-    #[error("{} has no heads; leave the key out", .0.name())]
-    NoHeads(Kind),
+    #[error("{0} has no heads; leave the key out")]
+    NoHeads(String),
     /// Only the transformer has the key, and the layers are of this kind.
     #[error("it applies only to the transformer, but `model.kind` is {}", .0.name())]
     OnlyTransformer(Kind),
@@ -247,12 +267,15 @@ impl ConfigProblem {
     /// Whether the value of one of these keys or sections decides about this problem.
     pub(super) fn depends_on(&self, keys: &[String]) -> bool {
         let others: &[&str] = match self.kind {
-            ProblemKind::Heads { .. } => &["model.kind", "model.width"],
+            ProblemKind::Heads { .. } => &["model.kind", "model.branches", "model.width"],
             ProblemKind::MinRate { .. } => &["optimizer.lr"],
             ProblemKind::NoEdgeStream => &["model.edges"],
-            ProblemKind::FixedEdgeStream(_) | ProblemKind::NoHeads(_) | ProblemKind::OnlyTransformer(_) => {
-                &["model.kind"]
-            }
+            ProblemKind::FixedEdgeStream { .. }
+            | ProblemKind::NoHeads(_)
+            | ProblemKind::OnlyTransformer(_)
+            | ProblemKind::OnlyKind
+            | ProblemKind::OnlyAttention
+            | ProblemKind::KindAndBranches => &["model.kind", "model.branches"],
             ProblemKind::DirectedProduct => &["data.task", "links.directed"],
             ProblemKind::TargetOfLinks => &["data.task"],
             ProblemKind::TwoRoles { .. } => &["data.target", "data.features", "data.ignore"],

@@ -46,7 +46,7 @@ impl Model {
             return Err(ModelError::NoGraph { graph, graphs: graphs.len() });
         }
         let network = self.network();
-        if !network.attends() {
+        if network.attending_branch().is_none() {
             return Err(ModelError::NoAttention);
         }
         self.check(graphs)?;

@@ -12,7 +12,7 @@ use gt_graph::{
     FeatureLayout, FeatureRows, GraphBatch, GraphParts, GraphStore, Layout, Level, TargetKind, TargetLayout, TargetRows,
 };
 use gt_nn::cpu::{Engine, Isa};
-use gt_nn::{Channels, HeadInput, Input, LayerKind, Loss, Network, Norm, Readout, Real, Weights};
+use gt_nn::{Branch, Channels, HeadInput, Input, Loss, Network, Norm, Readout, Real, Weights};
 use gt_testing::{Resource, skip};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
@@ -58,12 +58,12 @@ impl Fixture {
         self.config["model"] == "gt_edge" || self.config["model"] == "gatedgcn"
     }
 
-    pub fn kind(&self) -> LayerKind {
+    pub fn branch(&self) -> Branch {
         match self.config["model"].as_str().unwrap() {
-            "gt" | "gt_edge" => LayerKind::Attention,
-            "gcn" => LayerKind::Convolution,
-            "gat" => LayerKind::AdditiveAttention,
-            "gatedgcn" => LayerKind::Gated,
+            "gt" | "gt_edge" => Branch::Attention,
+            "gcn" => Branch::Gcn,
+            "gat" => Branch::Gat,
+            "gatedgcn" => Branch::GatedGcn,
             other => panic!("{}: {other}", self.name),
         }
     }
@@ -77,7 +77,8 @@ impl Fixture {
         let pe = self.config["pe"].as_str().unwrap();
         let edge_types = self.int("n_edge_types");
         Network {
-            kind: self.kind(),
+            branches: vec![self.branch()],
+            feed_forward: self.branch() == Branch::Attention,
             norm: if self.config["norm"] == "bn" { Norm::Batch } else { Norm::Layer },
             residual: self.config["residual"].as_bool().unwrap(),
             edge_stream: self.edge_model(),

@@ -168,21 +168,28 @@ fn worse(a: f64, b: f64) -> f64 {
     if b.is_nan() { f64::INFINITY } else { a.max(b) }
 }
 
+/// Parameters whose gradients are of one size: those of one role, or of one name in a branch.
+type Group = (Discriminant<Role>, &'static str);
+
+fn group(role: Role) -> Group {
+    (discriminant(&role), if let Role::Branch(_, name) = role { name } else { "" })
+}
+
 /// Compares the gradients of all parameters, given by their numbers.
 fn gradients(ours: impl Fn(usize) -> Vec<f64>, theirs: &Engine<f64>, line: &mut CheckLine) {
     let list = theirs.parameters().list();
     let length = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
-    let mut longest: HashMap<Discriminant<Role>, f64> = HashMap::new();
+    let mut longest: HashMap<Group, f64> = HashMap::new();
     let mut of_all = 0.0f64;
     for (index, parameter) in list.iter().enumerate() {
-        let of_role = longest.entry(discriminant(&parameter.role())).or_insert(1e-12);
+        let of_role = longest.entry(group(parameter.role())).or_insert(1e-12);
         *of_role = of_role.max(length(&mut theirs.gradient(index).into_iter()));
         of_all = of_all.max(*of_role);
     }
     for (index, parameter) in list.iter().enumerate() {
         let off = length(&mut ours(index).iter().zip(theirs.gradient(index)).map(|(a, b)| a - b));
         // Some gradients vanish but for rounding: a bias before a batch normalisation, say.
-        let scale = longest[&discriminant(&parameter.role())].max(0.1 * of_all);
+        let scale = longest[&group(parameter.role())].max(0.1 * of_all);
         let error = worse(0.0, off / scale);
         if error > line.gradients {
             line.gradients = error;

@@ -10,7 +10,8 @@ use crate::AttentionScope;
 use crate::cpu::dropout::{GOLDEN, mix};
 use crate::cpu::{Engine, Isa};
 use crate::cuda::Size;
-use crate::network::{Clamp, Gate, HeadInput, Input, Jump, LayerKind, Network, Norm, Readout};
+use crate::layers::{Branch, Combine};
+use crate::network::{Clamp, Gate, HeadInput, Input, Jump, Network, Norm, Readout};
 use crate::parameters::{Role, WeightOrBias};
 use crate::{Channels, Loss, Real};
 
@@ -129,35 +130,37 @@ pub(super) fn all() -> Vec<Problem> {
 
 /// Layers of other kinds than attention, in the published widths, then their options.
 fn other_kinds(molecules: &[(usize, usize)], communities: &[(usize, usize)]) -> Vec<Problem> {
-    use LayerKind::{AdditiveAttention, Averaging, Convolution, Gated};
+    use Branch::{Gat, GatedGcn, Gcn, GcnMean};
     let weighted = Loss::CrossEntropy { weighted: true };
-    let of = |kind, width, heads, outputs| Network { kind, ..network(width, heads, kind == Gated, outputs) };
+    let of = |branch: Branch, width, heads, outputs| {
+        network(width, heads, branch.needs_edge_stream(), outputs).with_branches(&[branch], false)
+    };
     let on_nodes = |network| Network { reads: HeadInput::Nodes, ..network };
     let constant = Input { constant: true, ..Default::default() };
     let layered = |kind| Network { norm: Norm::Layer, residual: false, jump: Jump::Concat, ..of(kind, 16, 2, 2) };
     let dropped = |kind| Network { dropout: 0.2, jump: Jump::Sum, ..of(kind, 24, 3, 2) };
     vec![
-        problem("convolution, molecules", of(Convolution, 172, 1, 1), Loss::L1, molecules),
-        problem("convolution, communities", on_nodes(of(Convolution, 172, 1, 6)), weighted, communities).seeded(8),
-        problem("mean, communities", on_nodes(of(Averaging, 40, 1, 6)), weighted, communities),
-        problem("additive, molecules", of(AdditiveAttention, 176, 8, 1), Loss::L1, molecules),
-        problem("additive, communities", on_nodes(of(AdditiveAttention, 176, 8, 6)), weighted, communities).seeded(17),
-        problem("gated, molecules", of(Gated, 78, 1, 1), Loss::L1, molecules),
+        problem("convolution, molecules", of(Gcn, 172, 1, 1), Loss::L1, molecules),
+        problem("convolution, communities", on_nodes(of(Gcn, 172, 1, 6)), weighted, communities).seeded(8),
+        problem("mean, communities", on_nodes(of(GcnMean, 40, 1, 6)), weighted, communities),
+        problem("additive, molecules", of(Gat, 176, 8, 1), Loss::L1, molecules),
+        problem("additive, communities", on_nodes(of(Gat, 176, 8, 6)), weighted, communities).seeded(17),
+        problem("gated, molecules", of(GatedGcn, 78, 1, 1), Loss::L1, molecules),
         problem(
             "gated, communities",
-            Network { edge: constant, ..on_nodes(of(Gated, 78, 1, 6)) },
+            Network { edge: constant, ..on_nodes(of(GatedGcn, 78, 1, 6)) },
             weighted,
             communities,
         ),
-        problem("convolution, layer norm, no residual", layered(Convolution), Loss::Mse, molecules),
-        problem("additive, layer norm, no residual", layered(AdditiveAttention), Loss::Mse, molecules).seeded(6),
-        problem("gated, layer norm, no residual", layered(Gated), Loss::Mse, molecules),
-        problem("convolution, dropout, layers added", dropped(Convolution), Loss::Mse, molecules),
-        problem("additive, dropout, layers added", dropped(AdditiveAttention), Loss::Mse, molecules),
-        problem("gated, dropout, layers added", dropped(Gated), Loss::Mse, molecules),
-        problem("gated, many rows", on_nodes(of(Gated, 16, 1, 3)), weighted, &[(5_000, 13_000), (3_000, 13_500)]),
-        problem("gated, edges", Network { reads: HeadInput::Edges, ..of(Gated, 7, 1, 2) }, weighted, molecules),
-        problem("additive, many heads", of(AdditiveAttention, 40, 20, 1), Loss::L1, &communities.repeat(2)).seeded(9),
+        problem("convolution, layer norm, no residual", layered(Gcn), Loss::Mse, molecules),
+        problem("additive, layer norm, no residual", layered(Gat), Loss::Mse, molecules).seeded(6),
+        problem("gated, layer norm, no residual", layered(GatedGcn), Loss::Mse, molecules),
+        problem("convolution, dropout, layers added", dropped(Gcn), Loss::Mse, molecules),
+        problem("additive, dropout, layers added", dropped(Gat), Loss::Mse, molecules),
+        problem("gated, dropout, layers added", dropped(GatedGcn), Loss::Mse, molecules),
+        problem("gated, many rows", on_nodes(of(GatedGcn, 16, 1, 3)), weighted, &[(5_000, 13_000), (3_000, 13_500)]),
+        problem("gated, edges", Network { reads: HeadInput::Edges, ..of(GatedGcn, 7, 1, 2) }, weighted, molecules),
+        problem("additive, many heads", of(Gat, 40, 20, 1), Loss::L1, &communities.repeat(2)).seeded(9),
     ]
 }
 
@@ -239,7 +242,10 @@ impl Problem {
     fn bends_after(&self, role: Role) -> bool {
         match role {
             Role::FeedForward(_, _, 1, WeightOrBias::Bias) => true,
-            Role::Norm(_, _, _, WeightOrBias::Bias) => self.network.kind != LayerKind::Attention,
+            Role::Norm(_, _, number, WeightOrBias::Bias) => {
+                let branch = self.network.branches.get(usize::from(number) - 1);
+                branch.is_some_and(|branch| matches!(branch.facts().combine, Combine::SumWithNorm(_)))
+            }
             Role::Head(layer, WeightOrBias::Bias) => layer + 1 < self.network.head.len(),
             _ => false,
         }

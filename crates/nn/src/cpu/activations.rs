@@ -1,99 +1,127 @@
-//! The activations that a layer keeps for its backward pass: ten arrays in one piece of memory,
-//! large enough for huge pages.
+//! What a layer keeps for its backward pass: the arrays of its branches and of its feed-forward
+//! half in one piece of memory, large enough for huge pages.
 
 use super::buffer::Buffer;
 use super::simd::LANES;
-use super::workspace::Pair;
 use crate::channels::padded;
-use crate::network::{LayerKind, Network};
+use crate::layers::{Kept, MOST_KEPT, Rows};
+use crate::network::Network;
 use crate::real::Real;
+use crate::stream::Pair;
 
-/// A layer's activations.
+/// A branch's own arrays, then the inputs of its normalisation: of nodes, of edges.
+const OF_BRANCH: usize = MOST_KEPT + 2;
+
+/// The arrays that a layer keeps.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LayerActivations<T> {
     memory: Buffer<T>,
-    /// In the order of [`LayerArrays`].
-    lengths: [usize; 10],
+    /// Lengths of each branch's arrays.
+    branches: Vec<[usize; OF_BRANCH]>,
+    /// Lengths of the values after the first feed-forward layer, its activation and dropout:
+    /// `[rows, 2d]`.
+    hidden: [usize; 2],
 }
 
-/// The arrays of a layer, shared or exclusive.
-pub(crate) struct LayerArrays<S> {
-    /// Queries, keys and values: `[nodes, 3d]`. In layers of other kinds the projected nodes, if
-    /// the layer projects them: `[nodes, d]`, in gated layers `[nodes, 4d]`.
-    pub(crate) qkv: S,
-    /// Weights of the attention: `[edges, heads]`.
-    pub(crate) weight: S,
-    /// Inverse divisors of the weights: `[nodes, heads]`, in gated layers `[nodes, d]`. In additive
-    /// attention the largest logits and the inverse divisors: `[nodes, 2 lanes]`.
-    pub(crate) inverse: S,
-    /// Projected edges, where edges have a stream: `[edges, d]`.
-    pub(crate) proj: S,
-    pub(crate) halves: Pair<HalfArrays<S>>,
+/// Memory that some arrays take.
+fn extent(lengths: &[usize]) -> usize {
+    lengths.iter().map(|length| length.next_multiple_of(LANES)).sum()
 }
 
-/// The arrays of one stream's half of a layer.
-pub(crate) struct HalfArrays<S> {
-    /// Input of the output projection, `[rows, d]`: attended values or scores after dropout, or the
-    /// sums of a convolution. In additive attention the nodes' shares of the logits:
-    /// `[rows, 2 lanes]`.
-    pub(crate) attended: S,
-    /// Values before the first, or only, normalisation: `[rows, d]`.
-    pub(crate) middle: S,
-    /// Values after the first feed-forward layer, its ReLU and dropout: `[rows, 2d]`.
-    pub(crate) hidden: S,
+/// Cuts memory into arrays.
+fn cut<T, const N: usize>(memory: &[T], lengths: [usize; N]) -> [&[T]; N] {
+    let mut rest = memory;
+    lengths.map(|length| {
+        let (array, after) = rest.split_at(length.next_multiple_of(LANES));
+        rest = after;
+        &array[..length]
+    })
 }
 
-impl<S> LayerArrays<S> {
-    fn new(arrays: [S; 10]) -> Self {
-        let [qkv, weight, inverse, proj, attended, middle, hidden, attended_e, middle_e, hidden_e] = arrays;
-        let node = HalfArrays { attended, middle, hidden };
-        let edge = HalfArrays { attended: attended_e, middle: middle_e, hidden: hidden_e };
-        Self { qkv, weight, inverse, proj, halves: Pair { node, edge } }
+/// Cuts memory into arrays, to write.
+fn cut_mut<T, const N: usize>(memory: &mut [T], lengths: [usize; N]) -> [&mut [T]; N] {
+    let mut rest = memory;
+    lengths.map(|length| {
+        let (array, after) = std::mem::take(&mut rest).split_at_mut(length.next_multiple_of(LANES));
+        rest = after;
+        &mut array[..length]
+    })
+}
+
+/// The arrays of the branches, to read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BranchArrays<'a, T> {
+    memory: &'a [T],
+    lengths: &'a [[usize; OF_BRANCH]],
+}
+
+impl<'a, T> BranchArrays<'a, T> {
+    /// A branch's own arrays, and the inputs of its normalisation.
+    pub(crate) fn of(self, branch: usize) -> ([&'a [T]; MOST_KEPT], Pair<&'a [T]>) {
+        let before = extent(self.lengths[..branch].as_flattened());
+        let [own @ .., node, edge] = cut(&self.memory[before..], self.lengths[branch]);
+        (own, Pair { node, edge })
     }
 }
 
 impl<T: Real> LayerActivations<T> {
-    /// Allocates memory for some nodes and edges, of which `stream_edges` have a stream.
-    pub(crate) fn size(&mut self, network: &Network, nodes: usize, edges: usize, stream_edges: usize) {
-        self.lengths = lengths(network, nodes, edges, stream_edges);
-        self.memory.size(self.lengths.iter().map(|length| length.next_multiple_of(LANES)).sum());
+    /// Allocates memory for the rows of a batch or block.
+    pub(crate) fn size(&mut self, network: &Network, rows: Rows) {
+        self.branches.clear();
+        self.branches.extend(branch_lengths(network, rows));
+        self.hidden = hidden_lengths(network, rows);
+        self.memory.size(extent(self.branches.as_flattened()) + extent(&self.hidden));
     }
 
-    /// All arrays, to read.
-    pub(crate) fn arrays(&self) -> LayerArrays<&[T]> {
-        let mut rest = &self.memory[..];
-        LayerArrays::new(self.lengths.map(|length| {
-            let (array, after) = rest.split_at(length.next_multiple_of(LANES));
-            rest = after;
-            &array[..length]
-        }))
+    /// The arrays of the branches.
+    pub(crate) fn branches(&self) -> BranchArrays<'_, T> {
+        BranchArrays { memory: &self.memory, lengths: &self.branches }
     }
 
-    /// All arrays, to write.
-    pub(crate) fn arrays_mut(&mut self) -> LayerArrays<&mut [T]> {
-        let mut rest = &mut self.memory[..];
-        LayerArrays::new(self.lengths.map(|length| {
-            let (array, after) = std::mem::take(&mut rest).split_at_mut(length.next_multiple_of(LANES));
-            rest = after;
-            &mut array[..length]
-        }))
+    /// A branch's own arrays, and the inputs of its normalisation.
+    pub(crate) fn branch(&self, branch: usize) -> ([&[T]; MOST_KEPT], Pair<&[T]>) {
+        self.branches().of(branch)
+    }
+
+    /// A branch's arrays, to write.
+    pub(crate) fn branch_mut(&mut self, branch: usize) -> Kept<'_, T> {
+        let before = extent(self.branches[..branch].as_flattened());
+        let [own @ .., node, edge] = cut_mut(&mut self.memory[before..], self.branches[branch]);
+        Kept { own, x: Pair { node, edge } }
+    }
+
+    /// The values after the first feed-forward layer.
+    pub(crate) fn hidden(&self) -> Pair<&[T]> {
+        let [node, edge] = cut(&self.memory[extent(self.branches.as_flattened())..], self.hidden);
+        Pair { node, edge }
+    }
+
+    /// The branches' arrays, and those of the feed-forward half, to write.
+    pub(crate) fn feed_forward(&mut self) -> (BranchArrays<'_, T>, Pair<&mut [T]>) {
+        let (memory, hidden) = self.memory.split_at_mut(extent(self.branches.as_flattened()));
+        let [node, edge] = cut_mut(hidden, self.hidden);
+        (BranchArrays { memory, lengths: &self.branches }, Pair { node, edge })
     }
 }
 
-/// Numbers in each array of a layer, in the order of [`LayerArrays`].
-pub(crate) fn lengths(network: &Network, nodes: usize, edges: usize, stream_edges: usize) -> [usize; 10] {
-    let (d, h) = (network.channels.padded_width(), network.channels.padded_heads());
-    let hidden = padded(2 * network.channels.width());
-    let half = |rows: usize| [rows * d, rows * d, rows * hidden];
-    let [a, b, c] = half(nodes);
-    let [x, y, z] = half(stream_edges);
-    match network.kind {
-        LayerKind::Attention => [nodes * 3 * d, edges * h, nodes * h, stream_edges * d, a, b, c, x, y, z],
-        LayerKind::Convolution | LayerKind::Averaging => [0, 0, 0, 0, a, b, 0, 0, 0, 0],
-        LayerKind::AdditiveAttention => {
-            let lanes = nodes * 2 * network.channels.lanes();
-            [nodes * d, 0, lanes, 0, lanes, b, 0, 0, 0, 0]
-        }
-        LayerKind::Gated => [nodes * 4 * d, 0, nodes * d, 0, 0, b, 0, 0, y, 0],
-    }
+fn branch_lengths(network: &Network, rows: Rows) -> impl Iterator<Item = [usize; OF_BRANCH]> + '_ {
+    let d = network.channels.padded_width();
+    network.branches.iter().map(move |branch| {
+        let mut lengths = [0; OF_BRANCH];
+        lengths[..MOST_KEPT].copy_from_slice(&branch.kept(network, rows));
+        lengths[MOST_KEPT] = rows.nodes * d;
+        lengths[MOST_KEPT + 1] = if branch.updates_edges(network) { rows.stream_edges * d } else { 0 };
+        lengths
+    })
+}
+
+fn hidden_lengths(network: &Network, rows: Rows) -> [usize; 2] {
+    let width = if network.feed_forward { padded(2 * network.channels.width()) } else { 0 };
+    [rows.nodes * width, rows.stream_edges * width]
+}
+
+/// Numbers that a layer keeps.
+pub(crate) fn length(network: &Network, rows: Rows) -> usize {
+    let of_branches = branch_lengths(network, rows).flatten().sum::<usize>();
+    of_branches + hidden_lengths(network, rows).iter().sum::<usize>()
 }

@@ -11,8 +11,9 @@ use crate::real::Real;
 pub(crate) enum Site {
     /// The nodes' embedded features.
     Input,
-    /// Attended values of a layer; scores, for edges.
-    Attended(usize, crate::Stream),
+    /// Values of a branch of a layer, by the number of the branch: attended values, or scores, for
+    /// edges; the outputs of other branches than attention.
+    Branch(usize, usize, crate::Stream),
     /// Hidden values of a layer's feed-forward half.
     Hidden(usize, crate::Stream),
 }
@@ -24,7 +25,7 @@ impl Site {
         };
         match self {
             Site::Input => 0,
-            Site::Attended(layer, stream) => of(layer, stream, 0),
+            Site::Branch(layer, branch, stream) => of(layer, stream, 0) + ((branch as u32) << 24),
             Site::Hidden(layer, stream) => of(layer, stream, 1),
         }
     }
@@ -112,7 +113,7 @@ mod tests {
         drop_values(0.5, 2, Site::Input, 0, &order, &mut other);
         assert_ne!(other, all);
         other.fill(1.0);
-        drop_values(0.5, 1, Site::Attended(0, Stream::Node), 0, &order, &mut other);
+        drop_values(0.5, 1, Site::Branch(0, 0, Stream::Node), 0, &order, &mut other);
         assert_ne!(other, all);
         // Padding is left alone.
         let mut padded = [1.0f32; 3];

@@ -13,15 +13,16 @@ use super::adam::AdamState;
 use super::buffer::Buffer;
 use super::dropout::PADDING;
 use super::norm::Site;
-use super::workspace::{Pair, Workspace};
-use super::{Isa, head, inference, input, stage};
+use super::workspace::Workspace;
+use super::{Isa, head, inference, input};
 use crate::AttentionScope;
-use crate::Stream;
 use crate::channels::{Channels, padded};
+use crate::layers;
 use crate::loss::Loss;
-use crate::network::{Jump, LayerKind, Network, Norm};
-use crate::parameters::{Layer, Parameters, Region};
+use crate::network::{Jump, Network, Norm};
+use crate::parameters::{Parameters, Region};
 use crate::real::Real;
+use crate::stream::{Pair, Stream};
 use crate::weights::{Frozen, RunningPair, Weights, gather, scatter};
 
 /// Values that one task adds up or transposes.
@@ -68,8 +69,9 @@ pub struct Engine<T> {
     pub(crate) frozen: Vec<usize>,
     /// Positions of the running statistics that training does not change.
     frozen_running: Vec<usize>,
-    /// Per layer: first and second normalisation, of nodes and edges.
-    pub(crate) sites: Vec<[Pair<Site<T>>; 2]>,
+    /// Per layer: the normalisations of the branches and of the feed-forward half, of nodes and
+    /// edges.
+    pub(crate) sites: Vec<Vec<Pair<Site<T>>>>,
     /// 1 for channels, 0 for padding.
     pub(crate) mask: Vec<T>,
     pub(crate) orders: Orders,
@@ -108,7 +110,8 @@ impl<T: Real> Engine<T> {
         (0..network.channels.width()).for_each(|c| mask[network.channels.place(c)] = T::ONE);
         let site =
             || Site { running_mean: vec![T::ZERO; width], running_var: vec![T::ONE; width], ..Default::default() };
-        let sites = (0..network.layers).map(|_| [(); 2].map(|()| Pair { node: site(), edge: site() })).collect();
+        let of_layer = || (0..network.norm_places()).map(|_| Pair { node: site(), edge: site() }).collect();
+        let sites = (0..network.layers).map(|_| of_layer()).collect();
         let mut engine = Self {
             values: Buffer::zeros(layout.size()),
             transposed: Buffer::zeros(layout.size()),
@@ -230,7 +233,8 @@ impl<T: Real> Engine<T> {
             .flat_map(move |Pair { node, edge }| [Some(node), edges.then_some(edge)].into_iter().flatten())
     }
 
-    /// Running mean and variance of a normalisation (1 or 2) of a layer, in the order of files.
+    /// Running mean and variance of a normalisation of a layer (from 1 on: those of the branches,
+    /// then that of the feed-forward half), in the order of files.
     pub fn running(&self, layer: usize, stream: Stream, number: usize) -> (Vec<T>, Vec<T>) {
         let site = self.sites[layer][number - 1].of(stream);
         let channels = self.network.channels;
@@ -318,7 +322,7 @@ impl<T: Real> Engine<T> {
 
     fn forward(&mut self, batch: &GraphBatch, edges: AttentionScope, train: bool) {
         self.work.prepare(&self.network, batch, edges, train);
-        if train || self.work.plan.open || self.network.kind != LayerKind::Attention {
+        if train || self.work.plan.open || !self.network.runs_by_block() {
             self.stages(train, |_| {});
             head::read(self);
         } else {
@@ -327,41 +331,22 @@ impl<T: Real> Engine<T> {
         head::forward(self);
     }
 
-    /// Stage by stage over the whole batch; `attended` is called when a layer's attention has run.
+    /// Stage by stage over the whole batch; `attended` is called when a layer's branches have run.
     pub(crate) fn stages(&mut self, train: bool, mut attended: impl FnMut(&Self)) {
         input::forward(self);
         for layer in 0..self.network.layers {
-            if self.network.kind == LayerKind::Attention {
-                stage::attention_forward(self, layer, train);
-                attended(self);
-                self.finish_statistics(layer, 0, train);
-                stage::feed_forward(self, layer, train);
-                self.finish_statistics(layer, 1, train);
-            } else {
-                stage::message(self, layer, train);
-                attended(self);
-                self.finish_statistics(layer, 0, train);
-                stage::activate(self, layer, train);
-            }
+            layers::forward(self, layer, train, &mut attended);
         }
     }
 
     fn backward(&mut self) {
         let layers = self.network.layers;
         self.with_gradients(self.layout.start(layers)..self.layout.size(), head::backward);
+        // Every layer adds to it.
+        self.work.dshared_edges.par_chunks_mut(CHUNK).for_each(|values| values.fill(T::ZERO));
         for layer in (0..layers).rev() {
             self.with_gradients(self.layout.start(layer)..self.layout.start(layer + 1), |engine| {
-                if engine.network.kind == LayerKind::Attention {
-                    engine.zero_idle_gradients(layer);
-                    engine.finish_gradients(layer, 1);
-                    stage::feed_forward_backward(engine, layer);
-                    engine.finish_gradients(layer, 0);
-                    stage::attention_backward(engine, layer);
-                } else {
-                    stage::activate_backward(engine, layer);
-                    engine.finish_gradients(layer, 0);
-                    stage::message_backward(engine, layer);
-                }
+                layers::backward(engine, layer);
             });
         }
         self.with_gradients(0..self.layout.start(0), input::backward);
@@ -369,18 +354,20 @@ impl<T: Real> Engine<T> {
 
     /// Zeroes the gradients that the barriers add to, and those that no stage of this layer adds
     /// to.
-    fn zero_idle_gradients(&mut self, layer: usize) {
-        let Layer { node, edge, .. } = self.layout.layers[layer];
-        let (with_edges, idle_edges) = (self.network.edge_stream, !self.edge_gradient(layer));
-        let count = self.work.plan.parts.len();
-        for part in &mut self.work.parts[..count] {
-            part.gradient.zero(node.normalisations());
-            if with_edges {
-                part.gradient.zero(edge.normalisations());
-                if idle_edges {
-                    part.gradient.zero(edge.projection());
-                    part.gradient.zero(edge.feed_forward());
+    pub(crate) fn zero_idle_gradients(&mut self, layer: usize) {
+        let idle_edges = !self.edge_gradient(layer);
+        let Self { network, layout, work, .. } = self;
+        let regions = &layout.layers[layer];
+        let count = work.plan.parts.len();
+        for part in &mut work.parts[..count] {
+            for stream in [Stream::Node, Stream::Edge] {
+                for norm in (0..network.norms()).map(|number| regions.norm(number, stream)) {
+                    part.gradient.zero(norm.weight.offset..norm.bias.range().end);
                 }
+            }
+            if idle_edges {
+                regions.branches.iter().for_each(|branch| part.gradient.zero(branch.output.edge.clone()));
+                part.gradient.zero(regions.feed_forward.edge.range());
             }
         }
     }

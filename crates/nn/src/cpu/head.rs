@@ -18,11 +18,11 @@ use super::product::{Epilogue, product, product_tn};
 use super::stage::with_parts;
 use super::tile::{Tile, TileMut};
 use super::workspace::PartState;
-use crate::Stream;
 use crate::channels::padded;
 use crate::loss::{Loss, LossMemory};
 use crate::network::{HeadInput, Jump, Network, Norm, Readout};
 use crate::real::Real;
+use crate::stream::Stream;
 
 /// Activations and gradients of the head.
 #[derive(Clone, Debug, Default)]
@@ -354,7 +354,7 @@ pub(crate) fn backward<T: Real>(engine: &mut Engine<T>) {
             let d = engine.network.channels.padded_width();
             state.reset_sums(d);
             let layers = engine.network.layers;
-            let PartState { sums, .. } = state;
+            let sums = &mut state.sums[0];
             for (stream, rows, g, sums) in [
                 (Stream::Node, &part.nodes, g.node, &mut sums.node),
                 (Stream::Edge, &part.edges, g.edge, &mut sums.edge),

@@ -1,16 +1,16 @@
 //! Inference: nothing waits for a batch's statistics, so a block of whole graphs goes through all
 //! layers while it is in cache.
 
-use super::activations::LayerArrays;
 use super::buffer::Buffer;
 use super::engine::Engine;
 use super::plan::{Divide, Extent, Span, divisible, for_parts};
-use super::stage::{Attended, Stage, with_parts};
-use super::workspace::{Local, Pair, PartState};
+use super::stage::with_parts;
+use super::workspace::{Local, PartState};
 use super::{head, input};
-use crate::Stream;
+use crate::layers::{Attended, Kept, LayerRows, Pass, Stage};
 use crate::network::HeadInput;
 use crate::real::Real;
+use crate::stream::{Pair, Stream};
 
 divisible! {
     /// The rows of the streams that the head reads.
@@ -20,8 +20,7 @@ divisible! {
 /// Runs all layers over a plan of whole graphs, and leaves the rows that the head reads.
 pub(crate) fn forward<T: Real>(engine: &mut Engine<T>) {
     for layer in 0..engine.network.layers {
-        engine.finish_statistics(layer, 0, false);
-        engine.finish_statistics(layer, 1, false);
+        (0..engine.network.norms()).for_each(|number| engine.finish_statistics(layer, number, false));
     }
     let mut head = std::mem::take(&mut engine.work.head);
     with_parts(engine, |engine, parts| {
@@ -52,8 +51,6 @@ fn layers<T: Real>(
     let (d, wide) = (network.channels.padded_width(), head::source_width(network));
     let (n, e) = (block.nodes.len(), if network.edge_stream { block.edges.len() } else { 0 });
     let Local { stream, layer: activations } = local;
-    let LayerArrays { qkv, weight, inverse, proj, halves } = activations.arrays_mut();
-    let Pair { node: mut node_half, edge: mut edge_half } = halves;
     let Pair { node, edge } = stream;
     input::embed_block(engine, block, state, &mut node[..n * d], &mut edge[..e * d]);
     let mut read = |layer: usize, node: &[T], edge: &[T], scratch: &mut Buffer<T>| {
@@ -67,34 +64,26 @@ fn layers<T: Real>(
         read(0, &node[..n * d], &edge[..e * d], &mut state.scratch.node.dx);
     }
     for layer in 0..network.layers {
-        let stage = Stage { engine, layer, train: false };
+        let stage = Stage::of(Pass { engine, layer, branch: 0, train: false });
+        let Kept { own: [qkv, weight, inverse, proj, attended, score], x } = activations.branch_mut(0);
         let qkv = &mut qkv[..n * 3 * d];
         stage.project([&node[..n * d], &[]], &mut state.scratch.node.y, qkv);
-        let mut attended = Attended {
-            inverse: &mut *inverse,
-            attended: &mut *node_half.attended,
-            middle: &mut *node_half.middle,
-            weight: &mut *weight,
-            proj: &mut *proj,
-            score: &mut *edge_half.attended,
-            middle_e: &mut *edge_half.middle,
-        };
+        let mut attended = Attended { inverse, attended, middle: x.node, weight, proj, score, middle_e: x.edge };
         // The arrays begin with the block itself.
         stage.attend(block, block, qkv, [&edge[..e * d], &[]], state, &mut attended);
-        for (stream, rows, first, to, half) in [
-            (Stream::Node, n, block.nodes.start, &mut *node, &mut node_half),
-            (Stream::Edge, e, block.edges.start, &mut *edge, &mut edge_half),
-        ] {
+        let (branches, Pair { node: hidden, edge: hidden_e }) = activations.feed_forward();
+        for (stream, rows, to, hidden) in
+            [(Stream::Node, &block.nodes, &mut *node, hidden), (Stream::Edge, &block.edges, &mut *edge, hidden_e)]
+        {
             if stream == Stream::Edge && !engine.edge_output(layer, false) {
                 continue;
             }
-            let y = match stream {
-                Stream::Node => &mut state.scratch.node.y,
-                Stream::Edge => &mut state.scratch.edge.y,
-            };
-            let hidden = engine.layout.layers[layer].half(stream).first.weight.columns;
-            let x = [&half.middle[..rows * d], &[]];
-            engine.half(layer, stream).forward(first, x, y, &mut half.hidden[..rows * hidden], &mut to[..rows * d]);
+            let width = engine.layout.layers[layer].feed_forward.of(stream).first.weight.columns;
+            let (site, affine) = engine.norm_site(layer, 0, stream);
+            let u = &mut state.scratch.of_mut(stream).y[..rows.len() * d];
+            engine.normalise(site, affine, &branches.of(0).1.of(stream)[..rows.len() * d], u);
+            let (hidden, to) = (&mut hidden[..rows.len() * width], &mut to[..rows.len() * d]);
+            engine.feed_forward(LayerRows { layer, stream, rows }, u, &[], hidden, to);
         }
         if network.head_reads(layer + 1) {
             read(layer + 1, &node[..n * d], &edge[..e * d], &mut state.scratch.node.dx);

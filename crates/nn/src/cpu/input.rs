@@ -17,12 +17,12 @@ use super::product::{Epilogue, product, product_tn};
 use super::stage::with_parts;
 use super::symmetric;
 use super::tile::{Tile, TileMut};
-use super::workspace::{Pair, PartState};
+use super::workspace::PartState;
 use crate::AttentionScope;
-use crate::Stream;
 use crate::network::{Input, Network};
 use crate::parameters::{Affine, InputRegions};
 use crate::real::Real;
+use crate::stream::{Pair, Stream};
 
 /// The values of each row, in the engine's precision.
 #[derive(Clone, Debug, Default)]
@@ -66,7 +66,7 @@ pub(crate) fn prepare<T: Real>(
         let roles = encodings.weisfeiler_lehman.as_ref().expect("the batch has no Weisfeiler-Lehman encoding");
         input.node.roles.extend(roles.iter().map(|&role| role.min(size as u32 - 1)));
     }
-    if network.edge_stream {
+    if network.embeds_edges() {
         let rows = (edges == AttentionScope::Sparse).then(|| batch.edge());
         input.edge.take(&network.edge, rows, edge_count);
     }
@@ -244,18 +244,21 @@ divisible! {
 /// Embeds all rows.
 pub(crate) fn forward<T: Real>(engine: &mut Engine<T>) {
     let mut stream = std::mem::take(&mut engine.work.streams[0]);
+    let mut shared = std::mem::take(&mut engine.work.shared_edges);
     with_parts(engine, |engine, parts| {
         let d = engine.network.channels.padded_width();
-        let arrays = Streams { node: &mut stream.node, edge: &mut stream.edge };
+        let edge = if engine.network.shares_edges() { &mut shared } else { &mut stream.edge };
+        let arrays = Streams { node: &mut stream.node, edge };
         for_parts(&engine.work.plan, parts, arrays, &|blocks, part: &Span, state, out| {
             for block in blocks {
-                let edge_rows = if engine.network.edge_stream { block.edge_rows(part, d) } else { 0..0 };
+                let edge_rows = if engine.network.embeds_edges() { block.edge_rows(part, d) } else { 0..0 };
                 let (node, edge) = (&mut out.node[block.node_rows(part, d)], &mut out.edge[edge_rows]);
                 embed_block(engine, block, state, node, edge);
             }
         });
     });
     engine.work.streams[0] = stream;
+    engine.work.shared_edges = shared;
 }
 
 /// Embeds the rows of a block.
@@ -269,7 +272,7 @@ pub(crate) fn embed_block<T: Real>(
     let (input, layout) = (&engine.work.input, &engine.layout);
     let scratch = &mut state.scratch.node.y[..node.len()];
     input.node.embed(engine, &layout.node, Stream::Node, block.nodes.clone(), scratch, node);
-    if engine.network.edge_stream {
+    if engine.network.embeds_edges() {
         let scratch = &mut state.scratch.edge.y[..edge.len()];
         input.edge.embed(engine, &layout.edge, Stream::Edge, block.edges.clone(), scratch, edge);
         if engine.network.symmetric_edges {
@@ -281,15 +284,17 @@ pub(crate) fn embed_block<T: Real>(
 /// Adds the gradients of all parameters of the inputs.
 pub(crate) fn backward<T: Real>(engine: &mut Engine<T>) {
     let mut gradients = std::mem::take(&mut engine.work.gradients);
+    let mut shared = std::mem::take(&mut engine.work.dshared_edges);
     with_parts(engine, |engine, parts| {
         let input = &engine.work.input;
-        let arrays = Streams { node: &mut gradients.node, edge: &mut gradients.edge };
+        let edge = if engine.network.shares_edges() { &mut shared } else { &mut gradients.edge };
+        let arrays = Streams { node: &mut gradients.node, edge };
         // Symmetric edges are averaged with their reverses, so graphs stay whole.
         for_parts(&engine.work.plan, parts, arrays, &|_, part: &Span, state, g| {
             let gradient = &mut state.gradient;
             gradient.zero_all();
             input.node.embed_backward(engine, &engine.layout.node, Stream::Node, part.nodes.clone(), g.node, gradient);
-            if engine.network.edge_stream {
+            if engine.network.embeds_edges() {
                 if engine.network.symmetric_edges {
                     symmetric::average(&engine.work.topology.mirror, part.edges.clone(), g.edge);
                 }
@@ -305,4 +310,5 @@ pub(crate) fn backward<T: Real>(engine: &mut Engine<T>) {
         });
     });
     engine.work.gradients = gradients;
+    engine.work.dshared_edges = shared;
 }

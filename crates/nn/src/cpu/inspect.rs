@@ -5,9 +5,9 @@ use gt_graph::GraphBatch;
 
 use super::engine::{Engine, in_pool};
 use crate::AttentionScope;
-use crate::Stream;
-use crate::network::LayerKind;
+use crate::layers::Branch;
 use crate::real::Real;
+use crate::stream::Stream;
 
 /// The softmax weights of a batch: `w_ij = exp(logit_ij) / Σ_j exp(logit_ij)` (eq. 5 and 11, with
 /// the network's clamp). j runs over the sources of the edges into i.
@@ -33,19 +33,19 @@ impl<T: Real> Engine<T> {
         self.hidden(self.network.layers, Stream::Node)
     }
 
-    /// The attention weight of every edge, in every layer and head.
+    /// The attention weight of every edge, in every layer and head; with several branches, those of
+    /// the first that has attention.
     ///
     /// # Panics
-    /// If the layers do not weigh edges by attention: convolutions, and gated layers.
+    /// If no branch weighs edges by attention; see [`BranchFacts::attends`].
+    ///
+    /// [`BranchFacts::attends`]: crate::BranchFacts::attends
     pub fn attention(&mut self, batch: &GraphBatch, edges: AttentionScope) -> Attention<T> {
-        assert!(self.network.attends(), "{:?} has no attention", self.network.kind);
+        let attends = |branch: &Branch| branch.facts().attends;
+        let number = self.network.branches.iter().position(attends).expect("a branch has attention");
         let mut layers = Vec::new();
         self.look(batch, edges, |engine| {
-            let weights = match engine.network.kind {
-                LayerKind::AdditiveAttention => engine.additive_weights(layers.len()),
-                _ => engine.attention_weights(),
-            };
-            layers.push(weights);
+            layers.push(engine.network.branches[number].weights(engine, number, layers.len()));
         });
         let topology = &self.work.topology;
         let into = |node: usize| (topology.in_offsets[node + 1] - topology.in_offsets[node]) as usize;
@@ -59,22 +59,5 @@ impl<T: Real> Engine<T> {
             self.work.keep_stages(&self.network);
             self.stages(false, attended);
         });
-    }
-
-    /// Weights of the layer whose attention has just run. `[edges, heads]`
-    fn attention_weights(&self) -> Vec<T> {
-        let channels = self.network.channels;
-        let (heads, padded) = (channels.heads(), channels.padded_heads());
-        let (arrays, topology) = (self.work.layers[0].arrays(), &self.work.topology);
-        let mut weights = Vec::with_capacity(topology.edges() * heads);
-        for node in 0..topology.nodes() {
-            let inverse = &arrays.inverse[node * padded..][..heads];
-            for edge in topology.in_offsets[node]..topology.in_offsets[node + 1] {
-                let exponentials = &arrays.weight[edge as usize * padded..][..heads];
-                // The sign says whether the clamp held.
-                weights.extend(exponentials.iter().zip(inverse).map(|(&w, &inverse)| w.abs() * inverse));
-            }
-        }
-        weights
     }
 }

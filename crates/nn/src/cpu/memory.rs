@@ -8,10 +8,10 @@ use gt_graph::{FullView, GraphRef};
 use super::activations;
 use super::head;
 use super::plan;
-use super::workspace::Between;
 use crate::AttentionScope;
 use crate::channels::padded;
-use crate::network::{HeadInput, Jump, LayerKind, Network};
+use crate::layers::{Between, Combine, Rows};
+use crate::network::{HeadInput, Jump, Network};
 use crate::parameters::Parameters;
 
 /// Size of a graph, as far as memory depends on it.
@@ -135,7 +135,7 @@ impl<'a> PassMemory<'a> {
         let layout = Parameters::new(network);
         let starts: Vec<usize> = (0..=network.layers).map(|layer| layout.start(layer)).chain([layout.size()]).collect();
         let window = starts.windows(2).map(|ends| ends[1] - ends[0]).chain([starts[0]]).max().unwrap_or(0);
-        Self { network, train, by_stage: train || network.kind != LayerKind::Attention, window }
+        Self { network, train, by_stage: train || !network.runs_by_block(), window }
     }
 
     /// Passes that read the inner values of a network: embeddings or weights of attention.
@@ -182,42 +182,54 @@ impl<'a> PassMemory<'a> {
         let (nodes, edges) = (batch.total.nodes as f64, batch.total.followed as f64);
         let stream = |edges: f64| if network.edge_stream { edges } else { 0.0 };
         let streams = |nodes: f64, edges: f64| (nodes + stream(edges)) * d;
-        let activations = |nodes: f64, edges: f64| {
-            let of = |nodes, edges| {
-                let stream_edges = if network.edge_stream { edges } else { 0 };
-                activations::lengths(network, nodes, edges, stream_edges).iter().sum::<usize>() as f64
-            };
-            nodes * of(1, 0) + edges * of(0, 1)
+        let embedded = |edges: f64| if network.embeds_edges() { edges } else { 0.0 };
+        let shared = |edges: f64| if network.shares_edges() { edges * d } else { 0.0 };
+        // Lengths of arrays are linear in the rows.
+        let linear = |length: &dyn Fn(Rows) -> usize, nodes: f64, edges: f64| {
+            let of_edge = Rows { nodes: 0, edges: 1, stream_edges: usize::from(network.edge_stream) };
+            let of_node = Rows { nodes: 1, edges: 0, stream_edges: 0 };
+            nodes * length(of_node) as f64 + edges * length(of_edge) as f64
         };
+        let activations =
+            |nodes: f64, edges: f64| linear(&|rows| activations::length(network, rows), nodes, edges);
         let between = |nodes: f64, edges: f64| {
-            let of = |nodes, edges| Between::<f32>::lengths(network, nodes, edges).iter().sum::<usize>() as f64;
-            nodes * of(1, 0) + edges * of(0, 1)
+            linear(&|rows| Between::<f32>::lengths(network, rows).iter().sum(), nodes, edges)
         };
         let open = self.is_open(batch);
-        let by_stage = open || network.kind != LayerKind::Attention;
+        let any_by_block = network.branches.iter().any(|branch| branch.facts().by_block);
+        let several = network.branches.len() > 1;
         let mut floats = 0.0;
         if open || self.by_stage {
-            let kept = if train || network.jump != Jump::Last { network.layers + 1 } else { 1 };
+            let kept = if train || network.jump != Jump::Last { network.layers + 1 } else { 1 } as f64;
             let layers = if train { network.layers } else { 1 };
-            floats += kept as f64 * streams(nodes, edges) + layers as f64 * activations(nodes, edges);
+            floats += kept * streams(nodes, edges) + layers as f64 * activations(nodes, edges) + shared(edges);
+            floats += if network.keeps_inputs() { kept * streams(nodes, edges) } else { 0.0 };
         }
         if train {
-            floats += streams(nodes, edges);
-            if by_stage {
+            floats += streams(nodes, edges) * if several { 3.0 } else { 1.0 } + shared(edges);
+            for branch in &network.branches {
+                if let Combine::SumWithNorm(_) = branch.facts().combine {
+                    floats += nodes * d + if branch.updates_edges(network) { stream(edges) * d } else { 0.0 };
+                }
+            }
+            if open || network.branches.iter().any(|branch| !branch.facts().by_block) {
                 floats += between(nodes, edges);
             }
         }
         let (block_nodes, block_edges) = self.block(batch, open);
         let hidden = padded(2 * network.channels.width()) as f64;
-        let mut of_part = streams(block_nodes, block_edges);
+        let block = block_nodes + embedded(block_edges);
+        let mut of_part = block * d * if several || network.keeps_inputs() { 3.0 } else { 1.0 };
         if train {
-            of_part += streams(block_nodes, block_edges) + (block_nodes + stream(block_edges)) * hidden;
-            of_part += self.window as f64;
+            of_part += block * (d + hidden) + self.window as f64;
         }
-        if !by_stage {
+        if !open {
             of_part += match train {
-                true => between(block_nodes, block_edges),
-                false => streams(block_nodes, block_edges) + activations(block_nodes, block_edges),
+                true if any_by_block => between(block_nodes, block_edges),
+                false if network.runs_by_block() => {
+                    streams(block_nodes, block_edges) + activations(block_nodes, block_edges)
+                }
+                _ => 0.0,
             };
         }
         floats += self.parts(batch, open) * of_part;
@@ -234,7 +246,7 @@ impl<'a> PassMemory<'a> {
         of_node += network.node.continuous.max(usize::from(network.node.constant)) as f64;
         of_node += f64::from(u8::from(network.node.roles.is_some()));
         let mut of_edge = 3.0;
-        if network.edge_stream {
+        if network.embeds_edges() {
             of_edge += (network.edge.categorical.len()
                 + network.edge.continuous.max(usize::from(network.edge.constant))) as f64;
             // Reverses of edges, and the keys they are sorted by.
@@ -254,12 +266,12 @@ impl<'a> PassMemory<'a> {
     fn is_open(&self, batch: &BatchSize) -> bool {
         let network = self.network;
         let whole = network.edge_stream && network.symmetric_edges;
-        let rows = plan::rows(batch.largest.nodes, batch.largest.followed, network.edge_stream);
+        let rows = plan::rows(batch.largest.nodes, batch.largest.followed, network.embeds_edges());
         !whole && rows > plan::LARGE
     }
 
     fn parts(&self, batch: &BatchSize, open: bool) -> f64 {
-        let rows = |size: GraphSize| plan::rows(size.nodes, size.followed, self.network.edge_stream);
+        let rows = |size: GraphSize| plan::rows(size.nodes, size.followed, self.network.embeds_edges());
         let parts = plan::parts_of_rows(rows(batch.total));
         if open {
             return parts as f64;
@@ -275,7 +287,7 @@ impl<'a> PassMemory<'a> {
         let nodes = plan::BLOCK_NODES.min(total.nodes);
         let rows = plan::BLOCK_EDGES.min(total.followed) as f64;
         if open {
-            return (nodes as f64, rows.max(if self.network.edge_stream { largest.most_into as f64 } else { 0.0 }));
+            return (nodes as f64, rows.max(if self.network.embeds_edges() { largest.most_into as f64 } else { 0.0 }));
         }
         let filled = (density * nodes as f64).min(total.followed as f64);
         (nodes.max(largest.nodes) as f64, filled.max(largest.followed as f64).max(rows))

@@ -1,32 +1,32 @@
 //! The engine on CPUs.
 
-mod activations;
+pub(crate) mod activation;
+pub(crate) mod activations;
 mod adam;
-mod attention;
 mod batch_norm;
-mod buffer;
+pub(crate) mod buffer;
 mod columns;
 pub(crate) mod dropout;
-mod engine;
-mod gradient;
+pub(crate) mod edges;
+pub(crate) mod engine;
+pub(crate) mod gradient;
 mod head;
 mod inference;
 mod input;
 mod inspect;
 mod layer_norm;
 mod memory;
-mod message;
 pub(crate) mod norm;
 mod peak;
-mod plan;
-mod product;
+pub(crate) mod plan;
+pub(crate) mod product;
 pub(crate) mod simd;
-mod stage;
-mod symmetric;
+pub(crate) mod stage;
+pub(crate) mod symmetric;
 #[cfg(test)]
-mod testing;
-mod tile;
-mod workspace;
+pub(crate) mod testing;
+pub(crate) mod tile;
+pub(crate) mod workspace;
 
 pub use adam::Adam;
 pub use engine::Engine;

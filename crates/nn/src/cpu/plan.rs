@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use gt_graph::{FullView, GraphBatch};
 
-use super::attention::Edges;
+use super::edges::Edges;
 
 /// The edges of a batch in both directions, either as stored or with every ordered pair of nodes
 /// joined.
@@ -128,6 +128,21 @@ impl Topology {
             shared_nodes: shared.nodes.len(),
             shared_edges: shared.edges.len(),
         }
+    }
+
+    /// Numbers of the edges into a node.
+    pub(crate) fn into(&self, node: usize) -> Range<usize> {
+        self.in_offsets[node] as usize..self.in_offsets[node + 1] as usize
+    }
+
+    /// Number of the first edge into some consecutive nodes, of which there may be none.
+    pub(crate) fn first_into(&self, nodes: &Range<usize>) -> usize {
+        self.in_offsets[nodes.start] as usize
+    }
+
+    /// Places of the edges out of a node.
+    pub(crate) fn out_of(&self, node: usize) -> Range<usize> {
+        self.out_offsets[node] as usize..self.out_offsets[node + 1] as usize
     }
 
     /// All nodes and edges of the batch.
@@ -335,6 +350,19 @@ impl<A: Divide, B: Divide> Divide for (A, B) {
     fn divide(self, first: Extent, whole: Extent) -> (Self, Self) {
         let (a, b) = (self.0.divide(first, whole), self.1.divide(first, whole));
         ((a.0, b.0), (a.1, b.1))
+    }
+}
+
+impl<A: Divide, const N: usize> Divide for [A; N] {
+    fn divide(self, first: Extent, whole: Extent) -> (Self, Self) {
+        let mut behind = [const { None }; N];
+        let mut places = behind.iter_mut();
+        let before = self.map(|array| {
+            let (before, after) = array.divide(first, whole);
+            *places.next().expect("as many places as arrays") = Some(after);
+            before
+        });
+        (before, behind.map(|array| array.expect("every array is divided")))
     }
 }
 
@@ -591,8 +619,7 @@ mod tests {
 
     /// Source and target of every edge in in-order.
     fn ends(topology: &Topology) -> Vec<(u32, u32)> {
-        let into = |node: usize| topology.in_offsets[node] as usize..topology.in_offsets[node + 1] as usize;
-        let of = |node: usize| topology.in_src[into(node)].iter().map(move |&source| (source, node as u32));
+        let of = |node: usize| topology.in_src[topology.into(node)].iter().map(move |&source| (source, node as u32));
         (0..topology.nodes()).flat_map(of).collect()
     }
 

@@ -12,80 +12,21 @@ use super::head::{self, Pairs};
 use super::input;
 use super::plan::{Plan, Span, Topology};
 use crate::AttentionScope;
-use crate::Stream;
 use crate::channels::padded;
-use crate::network::{Jump, LayerKind, Network};
+use crate::layers::{Between, Combine, OfBranches, Rows};
+use crate::network::{Jump, Network};
 use crate::real::Real;
-
-/// The two streams.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Pair<T> {
-    pub(crate) node: T,
-    pub(crate) edge: T,
-}
-
-impl<T> Pair<T> {
-    pub(crate) fn of(&self, stream: Stream) -> &T {
-        match stream {
-            Stream::Node => &self.node,
-            Stream::Edge => &self.edge,
-        }
-    }
-
-    pub(crate) fn of_mut(&mut self, stream: Stream) -> &mut T {
-        match stream {
-            Stream::Node => &mut self.node,
-            Stream::Edge => &mut self.edge,
-        }
-    }
-}
-
-/// Gradients that live between the two backward passes of an attention: of a block, or, in an open
-/// plan, of the batch. Layers of other kinds always work on the batch.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Between<T> {
-    /// Gradients of the first normalisation's input, or of the only normalisation's output:
-    /// `[nodes, d]`.
-    pub(crate) dx: Buffer<T>,
-    /// Gradients of the attended values, or of the only normalisation's input: `[nodes, d]`.
-    pub(crate) dattended: Buffer<T>,
-    /// Gradients of queries, keys and values: `[nodes, 3d]`. In layers of other kinds gradients of
-    /// the projected nodes or of a convolution's sums: `[nodes, d]`, in gated layers `[nodes, 4d]`.
-    pub(crate) dqkv: Buffer<T>,
-    /// Gradients of the logits: `[edges, heads]`, in additive attention `[edges, lanes]`.
-    pub(crate) dlogit: Buffer<T>,
-    /// Gradients of the scores, where edges have a stream: `[edges, d]`. In gated layers gradients
-    /// of the normalisation's output, then of the gates.
-    pub(crate) dscore: Buffer<T>,
-}
-
-impl<T: Real> Between<T> {
-    /// Numbers in each array, in the order of the fields.
-    pub(crate) fn lengths(network: &Network, nodes: usize, edges: usize) -> [usize; 5] {
-        let (d, h) = (network.channels.padded_width(), network.channels.padded_heads());
-        let (projected, logits) = match network.kind {
-            LayerKind::Attention => (3 * d, h),
-            LayerKind::Convolution | LayerKind::Averaging => (d, 0),
-            LayerKind::AdditiveAttention => (d, network.channels.lanes()),
-            LayerKind::Gated => (4 * d, 0),
-        };
-        let scores = if network.edge_stream { edges * d } else { 0 };
-        [nodes * d, nodes * d, nodes * projected, edges * logits, scores]
-    }
-
-    fn size(&mut self, network: &Network, nodes: usize, edges: usize) {
-        let Self { dx, dattended, dqkv, dlogit, dscore } = self;
-        let lengths = Self::lengths(network, nodes, edges);
-        [dx, dattended, dqkv, dlogit, dscore].into_iter().zip(lengths).for_each(|(buffer, length)| buffer.size(length));
-    }
-}
+use crate::stream::Pair;
 
 /// Memory that only one part uses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PartState<T> {
     pub(crate) gradient: Gradient<T>,
-    pub(crate) moments: Pair<Moments<T>>,
-    pub(crate) sums: Pair<Vec<T>>,
+    /// Moments of each branch's values. Those of the feed-forward half come after the branches'
+    /// are merged, and take the first place.
+    pub(crate) moments: OfBranches<Pair<Moments<T>>>,
+    /// Sums of each branch's gradients; the first place also serves the feed-forward half.
+    pub(crate) sums: OfBranches<Pair<Vec<T>>>,
     pub(crate) scratch: Pair<Scratch<T>>,
     pub(crate) between: Between<T>,
     pub(crate) local: Local<T>,
@@ -99,13 +40,9 @@ pub(crate) struct Local<T> {
 }
 
 impl<T: Real> PartState<T> {
-    pub(crate) fn reset_moments(&mut self, width: usize) {
-        self.moments.node.reset(width);
-        self.moments.edge.reset(width);
-    }
-
+    /// Zeroes all sums of gradients.
     pub(crate) fn reset_sums(&mut self, width: usize) {
-        for sums in [&mut self.sums.node, &mut self.sums.edge] {
+        for sums in self.sums.iter_mut().flat_map(|sums| [&mut sums.node, &mut sums.edge]) {
             sums.clear();
             sums.resize(2 * width, T::ZERO);
         }
@@ -121,6 +58,8 @@ pub(crate) struct Scratch<T> {
     pub(crate) dx: Buffer<T>,
     /// A gradient of the hidden layer, or of projected edges.
     pub(crate) wide: Buffer<T>,
+    /// Terms of a sum of branches.
+    pub(crate) sum: [Buffer<T>; 2],
 }
 
 /// All buffers of an engine.
@@ -136,9 +75,19 @@ pub(crate) struct Workspace<T> {
     pub(crate) parts: Vec<PartState<T>>,
     /// The streams before normalisation: the embedded input, then after each layer.
     pub(crate) streams: Vec<Pair<Buffer<T>>>,
+    /// The embedded edges and their gradients, where all layers share them: `[edges, d]`.
+    pub(crate) shared_edges: Buffer<T>,
+    pub(crate) dshared_edges: Buffer<T>,
+    /// The streams normalised, where branches read them of the whole batch.
+    pub(crate) inputs: Vec<Pair<Buffer<T>>>,
     pub(crate) layers: Vec<LayerActivations<T>>,
     /// Gradients of the streams.
     pub(crate) gradients: Pair<Buffer<T>>,
+    /// With several branches: the gradients of one of them, and their sum.
+    pub(crate) own_gradients: Pair<Buffer<T>>,
+    pub(crate) collected: Pair<Buffer<T>>,
+    /// Gradients of the normalised outputs of branches that add these.
+    pub(crate) dy: OfBranches<Pair<Buffer<T>>>,
     pub(crate) between: Between<T>,
     pub(crate) head: head::Activations<T>,
     pub(crate) pairs: Pairs,
@@ -161,24 +110,19 @@ impl<T: Real> Workspace<T> {
             self.topology.find_mirrors();
         }
         // A reverse edge may lie anywhere in its graph, so symmetric edges keep graphs whole.
-        self.plan.set(&self.topology, network.edge_stream, symmetric);
+        self.plan.set(&self.topology, network.embeds_edges(), symmetric);
         let Self { plan, topology, .. } = &*self;
         plan.blocks.par_iter().for_each(|block| topology.edges_of(block, plan.open).check());
         let (nodes, all_edges) = (self.topology.nodes(), self.topology.edges());
         let stream_edges = if network.edge_stream { all_edges } else { 0 };
         self.rows.set_rows(nodes, stream_edges, self.plan.parts.len());
-        let by_stage = self.plan.open || network.kind != LayerKind::Attention;
-        if train || by_stage {
-            self.size_activations(network, nodes, all_edges, stream_edges, train);
+        let batch_rows = self.batch_rows(network);
+        if train || self.plan.open || !network.runs_by_block() {
+            self.size_activations(network, batch_rows, train);
         }
         self.size_parts(network, train);
         if train {
-            let d = network.channels.padded_width();
-            self.gradients.node.size(nodes * d);
-            self.gradients.edge.size(stream_edges * d);
-            if by_stage {
-                self.between.size(network, nodes, all_edges);
-            }
+            self.size_gradients(network, batch_rows);
         }
         self.pairs.prepare(network, batch);
         let rows = [batch.num_graphs(), nodes, stream_edges, self.pairs.len()];
@@ -189,22 +133,52 @@ impl<T: Real> Workspace<T> {
     /// Allocates memory for the streams and activations of an inference that goes stage by stage,
     /// whatever the plan.
     pub(crate) fn keep_stages(&mut self, network: &Network) {
-        let (nodes, edges) = (self.topology.nodes(), self.topology.edges());
-        self.size_activations(network, nodes, edges, if network.edge_stream { edges } else { 0 }, false);
+        self.size_activations(network, self.batch_rows(network), false);
     }
 
-    fn size_activations(&mut self, network: &Network, nodes: usize, edges: usize, stream_edges: usize, train: bool) {
+    /// The rows of the batch.
+    pub(crate) fn batch_rows(&self, network: &Network) -> Rows {
+        let (nodes, edges) = (self.topology.nodes(), self.topology.edges());
+        Rows { nodes, edges, stream_edges: if network.edge_stream { edges } else { 0 } }
+    }
+
+    fn size_activations(&mut self, network: &Network, rows: Rows, train: bool) {
         let d = network.channels.padded_width();
+        self.shared_edges.size(if network.shares_edges() { rows.edges * d } else { 0 });
         let streams = if train || network.jump != Jump::Last { network.layers + 1 } else { 1 };
-        self.streams.resize_with(streams.max(self.streams.len()), Default::default);
-        for stream in &mut self.streams[..streams] {
-            stream.node.size(nodes * d);
-            stream.edge.size(stream_edges * d);
+        for (list, needed) in [(&mut self.streams, true), (&mut self.inputs, network.keeps_inputs())] {
+            list.resize_with(streams.max(list.len()), Default::default);
+            for stream in list[..streams].iter_mut().filter(|_| needed) {
+                stream.node.size(rows.nodes * d);
+                stream.edge.size(rows.stream_edges * d);
+            }
         }
         let layers = if train { network.layers } else { 1 };
         self.layers.resize_with(layers.max(self.layers.len()), Default::default);
         for layer in &mut self.layers[..layers] {
-            layer.size(network, nodes, edges, stream_edges);
+            layer.size(network, rows);
+        }
+    }
+
+    fn size_gradients(&mut self, network: &Network, rows: Rows) {
+        let (d, several) = (network.channels.padded_width(), network.branches.len() > 1);
+        let size = |pair: &mut Pair<Buffer<T>>, stream_edges: usize| {
+            pair.node.size(rows.nodes * d);
+            pair.edge.size(stream_edges * d);
+        };
+        size(&mut self.gradients, rows.stream_edges);
+        self.dshared_edges.size(if network.shares_edges() { rows.edges * d } else { 0 });
+        if several {
+            size(&mut self.own_gradients, rows.stream_edges);
+            size(&mut self.collected, rows.stream_edges);
+        }
+        for (branch, dy) in network.branches.iter().zip(&mut self.dy) {
+            if let Combine::SumWithNorm(_) = branch.facts().combine {
+                size(dy, if branch.updates_edges(network) { rows.stream_edges } else { 0 });
+            }
+        }
+        if self.plan.open || network.branches.iter().any(|branch| !branch.facts().by_block) {
+            self.between.size(network, rows);
         }
     }
 
@@ -215,24 +189,33 @@ impl<T: Real> Workspace<T> {
         let most = |count: fn(&Span) -> usize| blocks().map(count).max().unwrap_or(0);
         let (nodes, edges) = (most(|b| b.nodes.len()), most(|b| b.edges.len()));
         let stream_edges = if network.edge_stream { edges } else { 0 };
+        let rows = Rows { nodes, edges, stream_edges };
+        // The only branch is summed up where it lies.
+        let sums = network.branches.len() > 1 || network.keeps_inputs();
         let count = self.plan.parts.len();
         self.parts.resize_with(count.max(self.parts.len()), Default::default);
         for part in &mut self.parts[..count] {
-            for (scratch, rows) in [(&mut part.scratch.node, nodes), (&mut part.scratch.edge, stream_edges)] {
+            let edge_rows = if network.embeds_edges() { edges } else { 0 };
+            for (scratch, rows) in [(&mut part.scratch.node, nodes), (&mut part.scratch.edge, edge_rows)] {
                 scratch.y.size(rows * d);
+                if sums {
+                    scratch.sum.iter_mut().for_each(|sum| sum.size(rows * d));
+                }
                 if train {
                     scratch.dx.size(rows * d);
                     scratch.wide.size(rows * hidden);
                 }
             }
-            match (self.plan.open || network.kind != LayerKind::Attention, train) {
-                (true, _) => {}
-                (false, true) => part.between.size(network, nodes, edges),
-                (false, false) => {
+            match train {
+                true if !self.plan.open && network.branches.iter().any(|branch| branch.facts().by_block) => {
+                    part.between.size(network, rows);
+                }
+                false if !self.plan.open && network.runs_by_block() => {
                     part.local.stream.node.size(nodes * d);
                     part.local.stream.edge.size(stream_edges * d);
-                    part.local.layer.size(network, nodes, edges, stream_edges);
+                    part.local.layer.size(network, rows);
                 }
+                _ => {}
             }
         }
     }

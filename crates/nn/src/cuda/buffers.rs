@@ -11,14 +11,16 @@ use super::abi::{self, Pointer};
 use super::device::Precision;
 use super::engine::CudaTask;
 use super::error::{CpuOnly, OnGpu, Result};
+use super::kind::LayerKind;
 use super::memory::{Memory, at};
 use super::packing::places;
 use super::program::{Program, Shape};
 use super::resident::{ResidentData, Size};
 use crate::AttentionScope;
-use crate::Stream;
-use crate::network::{HeadInput, Input, Jump, LayerKind, Network, Norm, Readout};
+use crate::layers::AttentionRegions;
+use crate::network::{HeadInput, Input, Jump, Network, Norm, Readout};
 use crate::parameters::{Affine, InputRegions, Parameters, Region};
+use crate::stream::Stream;
 
 pub(crate) use message::MessageLayer;
 
@@ -156,7 +158,7 @@ impl Buffers {
             memory,
         };
         buffers.head(network, &layout, program.shape)?;
-        match network.kind {
+        match LayerKind::of(network) {
             LayerKind::Attention => buffers.layers(network, &layout, program.shape)?,
             _ => buffers.messages(network, &layout, program.shape)?,
         }
@@ -284,16 +286,17 @@ impl Buffers {
                 if stream == Stream::Edge && !network.edge_stream {
                     continue;
                 }
-                let affines = regions.half(stream);
-                let projection = if stream == Stream::Node { regions.qkv } else { regions.projection };
+                let own = AttentionRegions::from(&regions.branches[0]);
+                let projection = if stream == Stream::Node { own.qkv } else { own.projection };
+                let feed_forward = regions.feed_forward.of(stream);
                 let mut numbered = [abi::Site::default(); 2];
                 if network.norm != Norm::None {
-                    for (number, (site, affine)) in numbered.iter_mut().zip(affines.norms).enumerate() {
+                    for (number, site) in numbered.iter_mut().enumerate() {
                         // The order in which engines hold running statistics: layer, number,
                         // stream.
                         let place = (2 * index + number) * streams + which;
                         let place = (network.norm == Norm::Batch).then_some(place);
-                        *site = self.site(affine, shape, (stream, rows), place)?;
+                        *site = self.site(regions.norm(number, stream), shape, (stream, rows), place)?;
                         sites.push(*site);
                     }
                 }
@@ -318,9 +321,9 @@ impl Buffers {
                     dprojected: back.dprojected,
                     delta,
                     projection: self.linear(Affine { weight: projection, ..Default::default() }),
-                    output: self.linear(affines.output),
-                    first: self.linear(affines.first),
-                    second: self.linear(affines.second),
+                    output: self.linear(*own.output.of(stream)),
+                    first: self.linear(feed_forward.first),
+                    second: self.linear(feed_forward.second),
                     input: inputs[which],
                     norm1: numbered[0],
                     norm2: numbered[1],
@@ -405,9 +408,11 @@ impl Buffers {
         };
         let layered = network.norm == Norm::Layer;
         let mut jobs = Vec::new();
-        for (half, affines, projection, rows) in
-            [(&node, &regions.node, regions.qkv, 0), (&edge, &regions.edge, regions.projection, 1)]
-        {
+        let own = AttentionRegions::from(&regions.branches[0]);
+        for (half, output, feed_forward, projection, rows) in [
+            (&node, own.output.node, &regions.feed_forward.node, own.qkv, 0),
+            (&edge, own.output.edge, &regions.feed_forward.edge, own.projection, 1),
+        ] {
             if rows == 1 && !network.edge_stream {
                 continue;
             }
@@ -418,7 +423,7 @@ impl Buffers {
                 if layered { (half.normal_middle, abi::Site::default()) } else { (half.middle, half.norm1) };
             jobs.push(self.job(x, half.dprojected, projection, None, input, rows));
             if rows == 0 || reads_edges {
-                let (output, first, second) = (affines.output, affines.first, affines.second);
+                let (first, second) = (feed_forward.first, feed_forward.second);
                 let plain = abi::Site::default();
                 jobs.push(self.job(half.attended, half.dmiddle_raw, output.weight, Some(output.bias), plain, rows));
                 jobs.push(self.job(middle, half.dhidden, first.weight, Some(first.bias), norm1, rows));

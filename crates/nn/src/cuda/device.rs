@@ -6,6 +6,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaContext, sys};
 
 use super::error::{CudaError, OLDEST_DRIVER, Result, version};
+use super::kind::check_layers;
 use super::program::{Programs, Shape, machine_code, options};
 use super::resident::Size;
 use crate::network::Network;
@@ -98,6 +99,7 @@ impl CudaDevice {
     /// Compiles the kernels of a network into a cache, unless they are there. Several threads may
     /// do so at once.
     pub(crate) fn prepare(&self, network: &Network, precision: Precision, usual: Size, cache: &Path) -> Result<()> {
+        check_layers(network)?;
         let shape = Shape::of(network, precision, self, usual);
         machine_code(&options(network, shape, precision, &self.architecture), Some(cache)).map(|_| ())
     }

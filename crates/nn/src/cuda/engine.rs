@@ -10,6 +10,7 @@ use super::abi;
 use super::buffers::Buffers;
 use super::device::{CudaDevice, Precision};
 use super::error::{CpuOnly, CudaError, Result};
+use super::kind::check_layers;
 use super::labels::CudaLabels;
 use super::launches::Launches;
 use super::memory::at;
@@ -328,6 +329,7 @@ impl CudaEngine {
 
 /// The part of a network that only the CPU supports.
 fn check(network: &Network) -> Result<()> {
+    check_layers(network)?;
     let lacking = [
         (network.reads == HeadInput::Products, CpuOnly::Products),
         (network.symmetric_edges, CpuOnly::SymmetricEdges),

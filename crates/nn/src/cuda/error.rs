@@ -108,6 +108,18 @@ pub enum CpuOnly {
     /// Predictions for edges by a model that attends to full graphs.
     #[error("a model that predicts edges and attends to full graphs")]
     EdgesOfFullGraphs,
+    /// A branch.
+    #[error("a model with the branch {0} (model.branches)")]
+    Branch(&'static str),
+    /// Layers that sum up several branches.
+    #[error("a model with several branches (model.branches)")]
+    SeveralBranches,
+    /// A branch other than attention, with a feed-forward half.
+    #[error("a model with a feed-forward half behind another branch than attention (model.feed_forward)")]
+    FeedForward,
+    /// Attention without a feed-forward half.
+    #[error("a model with attention and no feed-forward half (model.feed_forward)")]
+    NoFeedForward,
     /// Layers that are too wide.
     #[error("a model of more than 512 channels")]
     Channels,

@@ -11,12 +11,13 @@ use super::abi;
 use super::buffers::{Buffers, Layer};
 use super::engine::CudaTask;
 use super::error::{CpuOnly, CudaError, Result};
+use super::kind::LayerKind;
 use super::memory::at;
 use super::program::Program;
 use super::resident::Size;
 use crate::AttentionScope;
 use crate::cpu::source_width;
-use crate::network::{HeadInput, Jump, LayerKind, Network, Norm, Readout};
+use crate::network::{HeadInput, Jump, Network, Norm, Readout};
 
 /// Rows that a block of the head takes.
 const HEAD_ROWS: usize = 4;
@@ -75,7 +76,7 @@ impl Launches {
         size: Size,
     ) -> Result<Self> {
         let network = task.network.clone();
-        let d = program.shape.d;
+        let (d, kind) = (program.shape.d, LayerKind::of(&network));
         let tiles = |widths: &[usize]| program.shape.tiles(widths);
         let widest = network.head.iter().map(|&width| crate::channels::padded(width)).max().unwrap_or(0);
         let shared = SharedMemory {
@@ -83,7 +84,7 @@ impl Launches {
             read: tiles(&[d]),
             // Four sets of 32 rows of both factors, as in `weights.cu`.
             weigh: 4 * 2 * 32 * (program.shape.unit + 8) * 4,
-            message: tiles(&[d, if network.kind == LayerKind::Gated { 4 * d } else { d }]),
+            message: tiles(&[d, if kind == LayerKind::Gated { 4 * d } else { d }]),
             gate: tiles(&[d, d, d]),
             head: 2 * HEAD_ROWS * widest.max(network.head_streams() * d) * 4,
         };
@@ -101,7 +102,7 @@ impl Launches {
             ("weigh_gradients", shared.weigh),
         ];
         let mut needs = needs.to_vec();
-        if network.kind != LayerKind::Attention {
+        if kind != LayerKind::Attention {
             needs.extend([
                 ("message_project", shared.pair),
                 ("message_measure", shared.read),
@@ -110,10 +111,10 @@ impl Launches {
                 ("message_project_backward", shared.message),
             ]);
         }
-        if matches!(network.kind, LayerKind::AdditiveAttention | LayerKind::Gated) {
+        if matches!(kind, LayerKind::AdditiveAttention | LayerKind::Gated) {
             needs.push(("message_unnormalise", shared.pair));
         }
-        if network.kind == LayerKind::Gated {
+        if kind == LayerKind::Gated {
             needs.extend([("message_gate", shared.gate), ("message_gate_backward", shared.gate)]);
         }
         for (name, bytes) in needs {
@@ -406,7 +407,7 @@ impl Launches {
             let grid = (rows.clamp(1, 1 << 16) as u32, 1, 1);
             launch!(stream, program, "spread", grid, (128, 1, 1), 0, b.batch, of, b.dsource)?;
         }
-        match network.kind {
+        match LayerKind::of(network) {
             LayerKind::Attention => self.layers_backward(b)?,
             _ => self.messages_backward(b)?,
         }

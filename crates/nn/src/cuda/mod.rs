@@ -12,6 +12,7 @@ mod buffers;
 mod device;
 mod engine;
 mod error;
+mod kind;
 mod labels;
 mod launches;
 mod memory;

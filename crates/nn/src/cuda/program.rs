@@ -12,9 +12,10 @@ use cudarc::nvrtc::{Ptx, sys};
 use super::abi;
 use super::device::{CudaDevice, Precision};
 use super::error::{CudaError, Result};
+use super::kind::{LayerKind, averages};
 use super::resident::Size;
 use crate::channels::padded;
-use crate::network::{Clamp, Gate, LayerKind, Network, Norm};
+use crate::network::{Clamp, Gate, Network, Norm};
 use crate::parameters::Parameters;
 
 const SOURCES: [(&str, &str); 11] = [
@@ -179,9 +180,9 @@ pub(crate) fn options(network: &Network, shape: Shape, precision: Precision, arc
         ("RESIDUAL", usize::from(network.residual)),
         ("GATE", usize::from(network.gate == Gate::Scalar)),
         ("CLAMP", usize::from(network.clamp == Clamp::Exponentials)),
+        ("KIND", LayerKind::of(network) as usize),
         // A convolution with other shares.
-        ("KIND", if network.kind == LayerKind::Averaging { LayerKind::Convolution } else { network.kind } as usize),
-        ("MEAN", usize::from(network.kind == LayerKind::Averaging)),
+        ("MEAN", usize::from(averages(network))),
         ("PRECISION", precision as usize),
         ("PARAMETERS", Parameters::new(network).size()),
     ];
@@ -327,7 +328,7 @@ fn message_kernels(kind: LayerKind) -> Vec<&'static str> {
     ];
     let own: &[&str] = match kind {
         LayerKind::Attention => return Vec::new(),
-        LayerKind::Convolution | LayerKind::Averaging => &["message_return"],
+        LayerKind::Convolution => &["message_return"],
         LayerKind::AdditiveAttention => &["message_into", "message_out", "message_unnormalise", "message_vectors"],
         LayerKind::Gated => {
             &["message_gate", "message_gate_backward", "message_into", "message_out", "message_unnormalise"]
@@ -368,7 +369,7 @@ impl Program {
             Err(_) if forget(options, cache) => load(machine_code(options, cache)?)?,
             loaded => loaded?,
         };
-        let names = KERNELS.into_iter().chain(message_kernels(network.kind));
+        let names = KERNELS.into_iter().chain(message_kernels(LayerKind::of(network)));
         let function = |name| {
             use driver::CUfunction_attribute as Attribute;
             let function = module.load_function(name)?;
@@ -439,7 +440,7 @@ mod tests {
     use rayon::prelude::*;
 
     use super::*;
-    use crate::{Channels, Gate};
+    use crate::{Branch, Channels, Gate};
 
     /// Needs no GPU.
     #[test]
@@ -449,18 +450,20 @@ mod tests {
             return skip(Resource::Nvrtc, "the CUDA run-time compiler (libnvrtc) cannot be loaded");
         }
         let base = Network::new(Channels::new(64, 8), 2);
+        let message =
+            |branch, width, heads| Network::new(Channels::new(width, heads), 2).with_branches(&[branch], false);
         let networks = [
             Network { edge_stream: true, ..base.clone() },
             Network { norm: Norm::Layer, ..Network::new(Channels::new(80, 8), 2) },
             Network { norm: Norm::None, edge_stream: true, gate: Gate::Scalar, ..Network::new(Channels::new(7, 1), 1) },
             Network { residual: false, ..Network::new(Channels::new(96, 48), 1) },
             Network::new(Channels::new(512, 8), 1),
-            Network { kind: LayerKind::Convolution, ..Network::new(Channels::new(172, 1), 2) },
-            Network { kind: LayerKind::Averaging, ..Network::new(Channels::new(16, 1), 2) },
-            Network { kind: LayerKind::AdditiveAttention, ..Network::new(Channels::new(176, 8), 2) },
-            Network { kind: LayerKind::AdditiveAttention, norm: Norm::Layer, ..Network::new(Channels::new(40, 20), 2) },
-            Network { kind: LayerKind::Gated, edge_stream: true, ..Network::new(Channels::new(78, 1), 2) },
-            Network { kind: LayerKind::Gated, edge_stream: true, dropout: 0.1, ..Network::new(Channels::new(7, 1), 2) },
+            message(Branch::Gcn, 172, 1),
+            message(Branch::GcnMean, 16, 1),
+            message(Branch::Gat, 176, 8),
+            Network { norm: Norm::Layer, ..message(Branch::Gat, 40, 20) },
+            Network { edge_stream: true, ..message(Branch::GatedGcn, 78, 1) },
+            Network { edge_stream: true, dropout: 0.1, ..message(Branch::GatedGcn, 7, 1) },
         ];
         let kinds = networks.iter().flat_map(|network| Precision::ALL.map(|precision| (network, precision, "sm_90")));
         let older = Precision::ALL.map(|precision| (&networks[0], precision, "sm_80"));

@@ -7,6 +7,7 @@ use gt_graph::{FeatureRows, FullView, GraphBatch, GraphStore, Level};
 use super::abi;
 use super::device::CudaDevice;
 use super::error::{CpuOnly, OnGpu, Result};
+use super::kind::check_layers;
 use super::memory::{Memory, Place};
 use crate::AttentionScope;
 use crate::network::{HeadInput, Input, Network};
@@ -70,12 +71,13 @@ impl Size {
     }
 }
 
-/// The part of a network that only the CPU supports: rows of a full graph's edges are not those of
-/// the data.
+/// The part of a network that only the CPU supports: its layers, or rows of a full graph's edges,
+/// which are not those of the data.
 fn check(network: &Network, edges: AttentionScope) -> Result<()> {
     if edges == AttentionScope::Full && network.reads.level() == Level::Edge {
         return Err(CpuOnly::EdgesOfFullGraphs.into());
     }
+    check_layers(network)?;
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 
 use graph_transformer_nn::AttentionScope;
 use graph_transformer_nn::cpu::{Engine, Isa};
-use graph_transformer_nn::{Channels, Input, LayerKind, Loss, Network, Real, Role, WeightOrBias};
+use graph_transformer_nn::{Branch, Channels, Input, Loss, Network, Real, Role, WeightOrBias};
 use gt_graph::encoding::{Coordinates, Encodings};
 use gt_graph::{
     FeatureLayout, FeatureRows, GraphBatch, GraphParts, GraphStore, Layout, MISSING_CLASS, Ragged, TargetKind,
@@ -54,7 +54,7 @@ pub fn fill<T: Real>(engine: &mut Engine<T>, seed: u64) {
             Role::Embedding(..) | Role::MultiHot(_) | Role::Roles => (0.0, 1.0),
             _ if shape.len() == 2 => (0.0, 1.5 / (shape[1] as f64).sqrt()),
             // Logits of some size, so that weights differ.
-            Role::SourceLogit(_) | Role::TargetLogit(_) => (0.0, 1.5),
+            Role::Branch(_, "gatconv.attn_l" | "gatconv.attn_r") => (0.0, 1.5),
             _ => (0.0, 0.3),
         };
         let values: Vec<T> =
@@ -132,13 +132,12 @@ pub fn network(width: usize, heads: usize, edge_stream: bool) -> Network {
     }
 }
 
-/// The kinds of layers except attention.
-pub const KINDS: [LayerKind; 4] =
-    [LayerKind::Convolution, LayerKind::Averaging, LayerKind::AdditiveAttention, LayerKind::Gated];
+/// The published kinds of layers of one branch except attention.
+pub const KINDS: [Branch; 4] = [Branch::Gcn, Branch::GcnMean, Branch::Gat, Branch::GatedGcn];
 
 /// A small network with layers of `kind`.
-pub fn network_of(kind: LayerKind, width: usize, heads: usize) -> Network {
-    Network { kind, ..network(width, heads, kind == LayerKind::Gated) }
+pub fn network_of(kind: Branch, width: usize, heads: usize) -> Network {
+    network(width, heads, kind == Branch::GatedGcn).with_branches(&[kind], false)
 }
 
 struct Features {

@@ -1,12 +1,13 @@
 //! Structures and buffers of layers of other kinds than attention.
 
 use super::{Buffers, abi};
-use crate::Stream;
 use crate::cuda::error::Result;
+use crate::cuda::kind::LayerKind;
 use crate::cuda::memory::at;
 use crate::cuda::program::Shape;
-use crate::network::{HeadInput, Jump, LayerKind, Network, Norm};
+use crate::network::{HeadInput, Jump, Network, Norm};
 use crate::parameters::{Affine, Parameters};
+use crate::stream::Stream;
 
 /// A layer's structures.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,7 +22,7 @@ pub(crate) struct MessageLayer {
 
 impl Buffers {
     pub(super) fn messages(&mut self, network: &Network, layout: &Parameters, shape: Shape) -> Result<()> {
-        let (d, kind) = (shape.d, network.kind);
+        let (d, kind) = (shape.d, LayerKind::of(network));
         let nodes = self.capacity.nodes;
         let edges = if network.edge_stream { self.capacity.edges } else { 0 };
         let additive = kind == LayerKind::AdditiveAttention;
@@ -50,7 +51,15 @@ impl Buffers {
             let reads_edges = index + 1 < network.layers || network.last_edges_read();
             let (dx, dprojected, dlogits) = back[index % 2];
             let mut halves = [abi::MessageHalf::default(); 2];
-            let affines = [regions.message.node, regions.message.edge];
+            let own = &regions.branches[0];
+            let affines = match kind {
+                // The projection has no bias.
+                LayerKind::AdditiveAttention => {
+                    [Affine { weight: own.regions[0], ..Default::default() }, Affine::default()]
+                }
+                _ => [own.linear(0), own.linear(2)],
+            };
+            let logits = own.regions[1];
             for (which, (half, stream)) in halves.iter_mut().zip([Stream::Node, Stream::Edge]).enumerate().take(streams)
             {
                 let rows = if stream == Stream::Node { nodes } else { edges };
@@ -60,7 +69,7 @@ impl Buffers {
                     // Engines hold running statistics of two normalisations per layer; the second
                     // is not used here.
                     let place = (network.norm == Norm::Batch).then_some(2 * index * streams + which);
-                    norm = self.site(regions.half(stream).norms[0], shape, (stream, rows), place)?;
+                    norm = self.site(regions.norm(0, stream), shape, (stream, rows), place)?;
                     sites.push(norm);
                 }
                 *half = abi::MessageHalf {
@@ -93,7 +102,7 @@ impl Buffers {
                 edge,
                 threshold,
                 scale,
-                vectors: if additive { at::<f32>(self.flat.values, regions.message.logits[0].offset) } else { 0 },
+                vectors: if additive { at::<f32>(self.flat.values, logits.offset) } else { 0 },
                 logits: self.memory.zeros::<f32>(nodes * 2 * heads)?,
                 softmax: self.memory.zeros::<f32>(nodes * 2 * heads)?,
                 dlogits,
@@ -108,14 +117,14 @@ impl Buffers {
                 jobs.push(self.job(a, g, affine.weight, bias, abi::Site::default(), rows));
             };
             match kind {
-                LayerKind::Convolution | LayerKind::Averaging => job(node.projected, node.dx, affines[0], 0),
+                LayerKind::Convolution => job(node.projected, node.dx, affines[0], 0),
                 _ => job(node.h, node.dprojected, affines[0], 0),
             }
             if kind == LayerKind::Gated {
                 job(edge.h, edge.dx, affines[1], 1);
             }
             let (jobs, units) = self.list(&jobs, shape);
-            let dvectors = if additive { self.gradient(regions.message.logits[0]) } else { 0 };
+            let dvectors = if additive { self.gradient(logits) } else { 0 };
             self.messages.push(MessageLayer { message, jobs, units, dvectors });
             h = halves.map(|half| half.out);
         }

@@ -7,8 +7,9 @@ use crate::cpu::source_width;
 use crate::cuda::abi;
 use crate::cuda::buffers::{Buffers, MessageLayer};
 use crate::cuda::error::{CudaError, Result};
+use crate::cuda::kind::LayerKind;
 use crate::cuda::memory::at;
-use crate::network::{HeadInput, Jump, LayerKind, Norm};
+use crate::network::{HeadInput, Jump, Norm};
 
 /// Rows that a block of the vectors' gradients takes at a time, as in `message.cu`.
 const VECTOR_SLICES: u32 = 8;
@@ -31,12 +32,12 @@ impl Launches {
 
     /// Whether edges' gradients go back through the normalisation one by one, not by tiles.
     fn edge_by_edge(&self) -> bool {
-        self.network.kind == LayerKind::Gated && self.network.norm == Norm::Batch
+        LayerKind::of(&self.network) == LayerKind::Gated && self.network.norm == Norm::Batch
     }
 
     /// Whether a layer begins with a projection, which activates what the layer below left.
     fn projects_first(&self) -> bool {
-        !matches!(self.network.kind, LayerKind::Convolution | LayerKind::Averaging)
+        LayerKind::of(&self.network) != LayerKind::Convolution
     }
 
     pub(super) fn messages(&self, b: &Buffers, train: bool) -> Result<()> {
@@ -66,7 +67,7 @@ impl Launches {
         let measured = train && self.network.norm == Norm::Batch;
         if self.projects_first() {
             launch!(stream, program, "message_project", grid, threads, shared.pair, b.batch, m, lower, first)?;
-            if self.network.kind == LayerKind::Gated {
+            if LayerKind::of(&self.network) == LayerKind::Gated {
                 launch!(stream, program, "message_gate", self.gates(), threads, shared.gate, b.batch, m, lower, first)?;
             }
             launch!(stream, program, "message_forward", nodes, (128, 1, 1), 0, b.batch, m)?;
@@ -151,7 +152,7 @@ impl Launches {
         let (lower, first) = (below.unwrap_or_default(), i32::from(below.is_none()));
         let (grid, m) = (self.grid(false), self.of(m, false));
         launch!(stream, program, "message_project_backward", grid, threads, shared.message, b.batch, m, lower, first)?;
-        if network.kind == LayerKind::Gated {
+        if LayerKind::of(network) == LayerKind::Gated {
             let grid = self.gates();
             launch!(stream, program, "message_gate_backward", grid, threads, shared.gate, b.batch, m, lower, first)?;
         }

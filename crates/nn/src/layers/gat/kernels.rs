@@ -70,16 +70,16 @@ macro_rules! with_heads {
 }
 
 /// Logits of rows: l and r.
-pub(crate) struct Logits<'a, T> {
-    pub(crate) heads: usize,
-    pub(crate) z: &'a [T],
+pub(super) struct Logits<'a, T> {
+    pub(super) heads: usize,
+    pub(super) z: &'a [T],
     /// a and b.
-    pub(crate) vectors: [&'a [T]; 2],
-    pub(crate) logits: &'a mut [T],
+    pub(super) vectors: [&'a [T]; 2],
+    pub(super) logits: &'a mut [T],
 }
 
 impl<T: Real> Logits<'_, T> {
-    pub(crate) fn run_on(self, isa: Isa) {
+    pub(super) fn run_on(self, isa: Isa) {
         let (lanes, width) = (Heads::new(self.heads).lanes, self.vectors[0].len());
         assert_eq!(self.logits.len() / (2 * lanes), self.z.len() / width);
         T::dispatch(isa, self);
@@ -161,21 +161,21 @@ impl<T: Real> Rows<'_, T> {
 }
 
 /// Forward, of the own nodes.
-pub(crate) struct Attend<'a, T> {
-    pub(crate) topology: &'a Topology,
-    pub(crate) heads: usize,
-    pub(crate) nodes: Range<usize>,
-    pub(crate) width: usize,
-    pub(crate) z: &'a [T],
-    pub(crate) logits: &'a [T],
+pub(super) struct Attend<'a, T> {
+    pub(super) topology: &'a Topology,
+    pub(super) heads: usize,
+    pub(super) nodes: Range<usize>,
+    pub(super) width: usize,
+    pub(super) z: &'a [T],
+    pub(super) logits: &'a [T],
     /// Largest logits and inverse divisors of the own nodes.
-    pub(crate) softmax: &'a mut [T],
+    pub(super) softmax: &'a mut [T],
     /// Outputs of the own nodes.
-    pub(crate) x: &'a mut [T],
+    pub(super) x: &'a mut [T],
 }
 
 impl<T: Real> Attend<'_, T> {
-    pub(crate) fn run_on(self, isa: Isa) {
+    pub(super) fn run_on(self, isa: Isa) {
         assert_eq!(self.x.len(), self.nodes.len() * self.width);
         T::dispatch(isa, self);
     }
@@ -222,24 +222,24 @@ impl<T: Real> Kernel<T> for Attend<'_, T> {
 }
 
 /// Backward over the edges into the own nodes.
-pub(crate) struct Taken<'a, T> {
-    pub(crate) topology: &'a Topology,
-    pub(crate) heads: usize,
-    pub(crate) nodes: Range<usize>,
-    pub(crate) width: usize,
-    pub(crate) z: &'a [T],
-    pub(crate) logits: &'a [T],
-    pub(crate) softmax: &'a [T],
+pub(super) struct Taken<'a, T> {
+    pub(super) topology: &'a Topology,
+    pub(super) heads: usize,
+    pub(super) nodes: Range<usize>,
+    pub(super) width: usize,
+    pub(super) z: &'a [T],
+    pub(super) logits: &'a [T],
+    pub(super) softmax: &'a [T],
     /// Outputs of the own nodes.
-    pub(crate) x: &'a [T],
+    pub(super) x: &'a [T],
     /// Gradients of the own nodes' outputs.
-    pub(crate) dx: &'a [T],
+    pub(super) dx: &'a [T],
     /// Gradients of t, for the own edges.
-    pub(crate) dt: &'a mut [T],
+    pub(super) dt: &'a mut [T],
 }
 
 impl<T: Real> Taken<'_, T> {
-    pub(crate) fn run_on(self, isa: Isa) {
+    pub(super) fn run_on(self, isa: Isa) {
         assert_eq!((self.x.len(), self.dx.len()), (self.nodes.len() * self.width, self.nodes.len() * self.width));
         T::dispatch(isa, self);
     }
@@ -276,25 +276,25 @@ impl<T: Real> Kernel<T> for Taken<'_, T> {
 }
 
 /// Backward over the edges out of the own nodes.
-pub(crate) struct Returned<'a, T> {
-    pub(crate) topology: &'a Topology,
-    pub(crate) heads: usize,
-    pub(crate) nodes: Range<usize>,
-    pub(crate) width: usize,
-    pub(crate) z: &'a [T],
-    pub(crate) logits: &'a [T],
-    pub(crate) softmax: &'a [T],
-    pub(crate) vectors: [&'a [T]; 2],
-    pub(crate) dx: &'a [T],
-    pub(crate) dt: &'a [T],
+pub(super) struct Returned<'a, T> {
+    pub(super) topology: &'a Topology,
+    pub(super) heads: usize,
+    pub(super) nodes: Range<usize>,
+    pub(super) width: usize,
+    pub(super) z: &'a [T],
+    pub(super) logits: &'a [T],
+    pub(super) softmax: &'a [T],
+    pub(super) vectors: [&'a [T]; 2],
+    pub(super) dx: &'a [T],
+    pub(super) dt: &'a [T],
     /// Gradients of z, for the own nodes.
-    pub(crate) dz: &'a mut [T],
+    pub(super) dz: &'a mut [T],
     /// Gradients of both vectors, which the pass adds to.
-    pub(crate) dvectors: [&'a mut [T]; 2],
+    pub(super) dvectors: [&'a mut [T]; 2],
 }
 
 impl<T: Real> Returned<'_, T> {
-    pub(crate) fn run_on(self, isa: Isa) {
+    pub(super) fn run_on(self, isa: Isa) {
         assert_eq!(self.dz.len(), self.nodes.len() * self.width);
         T::dispatch(isa, self);
     }
@@ -336,7 +336,7 @@ impl<T: Real> Kernel<T> for Returned<'_, T> {
 }
 
 /// The weights of all edges, `[edges, shown heads]`; `heads` are padded.
-pub(crate) fn weights<T: Real>(topology: &Topology, heads: usize, shown: usize, logits: &[T], softmax: &[T]) -> Vec<T> {
+pub(super) fn weights<T: Real>(topology: &Topology, heads: usize, shown: usize, logits: &[T], softmax: &[T]) -> Vec<T> {
     let lanes = Heads::new(heads).lanes;
     let row = |array: &[T], node: usize, half: usize, head: usize| array[(2 * node + half) * lanes + head];
     let mut weights = Vec::with_capacity(topology.edges() * shown);

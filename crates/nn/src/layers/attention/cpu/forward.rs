@@ -1,8 +1,9 @@
 //! Forward pass of attention: logits of a node's in-edges, their weights, the weighted sum of
 //! values.
 
-use super::{CHANNEL, Edges, Form, PLAIN, SCALAR, registers, with_shape};
+use super::{CHANNEL, Form, PLAIN, SCALAR, registers, with_shape};
 use crate::cpu::Isa;
+use crate::cpu::edges::Edges;
 use crate::cpu::simd::{Kernel, LANES, Simd};
 use crate::network::{Clamp, Gate};
 use crate::real::Real;

@@ -1,23 +1,16 @@
-//! The activation after the only normalisation of a layer: h ← h + act(y), with ReLU or ELU (x for
-//! x > 0, else e^x − 1).
+//! The activation of a branch's normalised output: h ← h + act(y).
 
 use crate::cpu::Isa;
 use crate::cpu::simd::{Kernel, LANES, Simd};
-use crate::network::LayerKind;
 use crate::real::Real;
 
+/// An activation function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Activation {
+pub enum Activation {
+    /// max(x, 0)
     Relu,
+    /// x for x > 0, else e^x − 1.
     Elu,
-}
-
-impl Activation {
-    /// The published activation of a kind of layers: ELU for additive attention, ReLU for the
-    /// others.
-    pub(crate) fn of(kind: LayerKind) -> Self {
-        if kind == LayerKind::AdditiveAttention { Activation::Elu } else { Activation::Relu }
-    }
 }
 
 /// out ← out + act(y), or act(y) where the layer does not add its input.

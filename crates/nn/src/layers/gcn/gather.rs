@@ -17,26 +17,26 @@ use crate::real::Real;
 
 /// Which edges a node sums over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub(super) enum Direction {
     /// The edges into the node.
     Forward,
     /// The edges out of the node.
     Backward,
 }
 
-pub(crate) struct Gather<'a, T> {
-    pub(crate) topology: &'a Topology,
-    pub(crate) direction: Direction,
+pub(super) struct Gather<'a, T> {
+    pub(super) topology: &'a Topology,
+    pub(super) direction: Direction,
     /// Whether an edge's share depends on the degree of its target alone, not of both ends.
-    pub(crate) mean: bool,
-    pub(crate) nodes: Range<usize>,
-    pub(crate) width: usize,
-    pub(crate) from: &'a [T],
-    pub(crate) to: &'a mut [T],
+    pub(super) mean: bool,
+    pub(super) nodes: Range<usize>,
+    pub(super) width: usize,
+    pub(super) from: &'a [T],
+    pub(super) to: &'a mut [T],
 }
 
 impl<T: Real> Gather<'_, T> {
-    pub(crate) fn run_on(self, isa: Isa) {
+    pub(super) fn run_on(self, isa: Isa) {
         assert_eq!(self.to.len(), self.nodes.len() * self.width);
         T::dispatch(isa, self);
     }

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::cpu::Isa;
+use crate::cpu::edges::Edges;
 use crate::cpu::testing::{assert_close, each_isa, numbers};
 
 const WIDTHS: [(usize, usize); 8] = [(64, 8), (80, 8), (7, 1), (6, 2), (6, 3), (40, 20), (40, 2), (80, 20)];

@@ -1,7 +1,8 @@
 //! Backward pass of attention, in two passes over the same edges.
 
-use super::{CHANNEL, Edges, Form, KEPT, PLAIN, SCALAR, registers, with_shape};
+use super::{CHANNEL, Form, KEPT, PLAIN, SCALAR, registers, with_shape};
 use crate::cpu::Isa;
+use crate::cpu::edges::Edges;
 use crate::cpu::simd::{Kernel, LANES, Simd};
 use crate::network::Gate;
 use crate::real::Real;

@@ -32,21 +32,21 @@ fn sigmoid<S: Simd>(x: S::V) -> S::V {
 }
 
 /// Forward, of the own nodes.
-pub(crate) struct Gate<'a, T> {
-    pub(crate) topology: &'a Topology,
-    pub(crate) nodes: Range<usize>,
-    pub(crate) width: usize,
-    pub(crate) terms: &'a [T],
+pub(super) struct Gate<'a, T> {
+    pub(super) topology: &'a Topology,
+    pub(super) nodes: Range<usize>,
+    pub(super) width: usize,
+    pub(super) terms: &'a [T],
     /// c before, g after, of the own edges.
-    pub(crate) gates: &'a mut [T],
+    pub(super) gates: &'a mut [T],
     /// Inverse divisors of the own nodes.
-    pub(crate) inverse: &'a mut [T],
+    pub(super) inverse: &'a mut [T],
     /// Outputs of the own nodes.
-    pub(crate) x: &'a mut [T],
+    pub(super) x: &'a mut [T],
 }
 
 impl<T: Real> Gate<'_, T> {
-    pub(crate) fn run_on(self, isa: Isa) {
+    pub(super) fn run_on(self, isa: Isa) {
         assert_eq!((self.x.len(), self.inverse.len()), (self.nodes.len() * self.width, self.nodes.len() * self.width));
         T::dispatch(isa, self);
     }
@@ -81,27 +81,27 @@ impl<T: Real> Kernel<T> for Gate<'_, T> {
 }
 
 /// Backward over the edges into the own nodes.
-pub(crate) struct GateBack<'a, T> {
-    pub(crate) topology: &'a Topology,
-    pub(crate) nodes: Range<usize>,
-    pub(crate) width: usize,
-    pub(crate) terms: &'a [T],
-    pub(crate) gates: &'a [T],
+pub(super) struct GateBack<'a, T> {
+    pub(super) topology: &'a Topology,
+    pub(super) nodes: Range<usize>,
+    pub(super) width: usize,
+    pub(super) terms: &'a [T],
+    pub(super) gates: &'a [T],
     /// Inverse divisors of the own nodes.
-    pub(crate) inverse: &'a [T],
+    pub(super) inverse: &'a [T],
     /// Outputs of the own nodes.
-    pub(crate) x: &'a [T],
+    pub(super) x: &'a [T],
     /// Gradients of the own nodes' outputs.
-    pub(crate) dx: &'a [T],
+    pub(super) dx: &'a [T],
     /// Gradients of the gates, for own edges. Before the pass they hold the share of the edge
     /// stream, after the pass the whole gradient.
-    pub(crate) dgates: &'a mut [T],
+    pub(super) dgates: &'a mut [T],
     /// Gradients of the own nodes' terms, of which A and E are written.
-    pub(crate) dterms: &'a mut [T],
+    pub(super) dterms: &'a mut [T],
 }
 
 impl<T: Real> GateBack<'_, T> {
-    pub(crate) fn run_on(self, isa: Isa) {
+    pub(super) fn run_on(self, isa: Isa) {
         assert_eq!(self.dterms.len(), self.nodes.len() * 4 * self.width);
         T::dispatch(isa, self);
     }
@@ -136,20 +136,20 @@ impl<T: Real> Kernel<T> for GateBack<'_, T> {
 }
 
 /// Backward over the edges out of the own nodes.
-pub(crate) struct MessageBack<'a, T> {
-    pub(crate) topology: &'a Topology,
-    pub(crate) nodes: Range<usize>,
-    pub(crate) width: usize,
-    pub(crate) gates: &'a [T],
-    pub(crate) inverse: &'a [T],
-    pub(crate) dx: &'a [T],
-    pub(crate) dgates: &'a [T],
+pub(super) struct MessageBack<'a, T> {
+    pub(super) topology: &'a Topology,
+    pub(super) nodes: Range<usize>,
+    pub(super) width: usize,
+    pub(super) gates: &'a [T],
+    pub(super) inverse: &'a [T],
+    pub(super) dx: &'a [T],
+    pub(super) dgates: &'a [T],
     /// Gradients of the own nodes' terms, of which B and D are written.
-    pub(crate) dterms: &'a mut [T],
+    pub(super) dterms: &'a mut [T],
 }
 
 impl<T: Real> MessageBack<'_, T> {
-    pub(crate) fn run_on(self, isa: Isa) {
+    pub(super) fn run_on(self, isa: Isa) {
         assert_eq!(self.dterms.len(), self.nodes.len() * 4 * self.width);
         T::dispatch(isa, self);
     }
