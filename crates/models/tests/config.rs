@@ -92,6 +92,49 @@ fn kinds_reach_the_network_and_keys_of_others_are_told() {
 }
 
 #[test]
+fn branches_reach_the_network_and_do_not_mix_with_kinds() {
+    let of = |settings: &[&str]| network(settings);
+    let summary = |n: &Network| (n.branches.clone(), n.feed_forward, n.edge_stream, n.embeds_edges());
+    use Branch::{Attention, GatedGcn, Gcn, GcnMean, Gine};
+    let both = of(&["model.branches=[\"attention\", \"gine\"]"]);
+    assert_eq!(summary(&both), (vec![Attention, Gine], true, true, true));
+    let shared = of(&["model.branches=[\"attention\", \"gine\"]", "model.edges=false"]);
+    assert_eq!(summary(&shared), (vec![Attention, Gine], true, false, true));
+    assert_eq!(shared.edge.categorical, both.edge.categorical);
+    assert_eq!(summary(&of(&["model.branches=[\"gine\"]"])), (vec![Gine], true, false, true));
+    assert_eq!(summary(&of(&["model.branches=[\"gcn\", \"gcn-mean\"]"])), (vec![Gcn, GcnMean], false, false, false));
+    let gated = of(&["model.kind=gatedgcn", "model.feed_forward=true"]);
+    assert_eq!(summary(&gated), (vec![GatedGcn], true, true, true));
+    // A list of the branch of a kind is that kind.
+    for (kind, list) in [("transformer", "attention"), ("gat", "gat"), ("gatedgcn", "gatedgcn")] {
+        assert_eq!(of(&[&format!("model.kind={kind}")]), of(&[&format!("model.branches=[\"{list}\"]")]), "{kind}");
+    }
+    for (settings, complaint) in [
+        (&["model.branches=[]"][..], "`model.branches`: a layer has at least one branch"),
+        (&["model.branches=[\"gcn\", \"gcn\"]"], "`model.branches`: gcn is listed twice"),
+        (
+            &["model.branches=[\"gcn\"]", "model.kind=gat"],
+            "`model.kind`: `model.branches` says what layers are made of",
+        ),
+        (&["model.branches=[\"gin\"]"], "`model.branches`: there is no `gin`; there are `attention`, `gcn`,"),
+        (&["model.branches=\"gine\""], "`model.branches`: a list of names is expected"),
+        (&["model.branches=[\"gine\"]", "model.edges=true"], "`model.edges`: gine has no edge stream"),
+        (
+            &["model.branches=[\"gine\", \"gatedgcn\"]", "model.edges=false"],
+            "`model.edges`: gine + gatedgcn always has",
+        ),
+        (&["model.branches=[\"gine\"]", "model.clamp=logits"], "`model.clamp`: it applies only to attention"),
+        (&["model.branches=[\"attention\"]", "model.variant=paper"], "`model.variant`: it applies only to `model.kind"),
+    ] {
+        let found = set(settings).unwrap_err().to_string();
+        assert!(found.starts_with(complaint), "{settings:?}: {found}");
+    }
+    let config = set(&["model.branches=[\"attention\", \"gine\"]", "model.feed_forward=false"]).unwrap();
+    assert!(config.to_toml().contains("branches = [\"attention\", \"gine\"]\nfeed_forward = false"));
+    assert_eq!(Config::from_toml(&config.to_toml()).unwrap(), config);
+}
+
+#[test]
 fn names_of_parameters_differ_in_every_sum_of_branches() {
     for first in Branch::ALL {
         for second in Branch::ALL.into_iter().filter(|second| *second != first) {

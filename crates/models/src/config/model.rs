@@ -129,11 +129,11 @@ pub struct ModelConfig {
     #[serde(skip_serializing_if = "Kind::is_transformer")]
     pub kind: Kind,
     /// Branches that every layer sums up, in place of `kind`: a list of `attention`, `gcn`,
-    /// `gcn-mean`, `gat` and `gatedgcn`, each at most once. Left out: the branch of `kind`.
+    /// `gcn-mean`, `gat`, `gatedgcn` and `gine`, each at most once. Left out: the branch of `kind`.
     #[serde(with = "branches::names", skip_serializing_if = "Option::is_none")]
     pub branches: Option<Vec<Branch>>,
-    /// Whether a feed-forward half follows the branches. Left out: `true` if `attention` is one of
-    /// them.
+    /// Whether a feed-forward half follows the branches. Left out: `true` if `attention` or `gine`
+    /// is one of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feed_forward: Option<bool>,
     /// Source of the equations where the two differ: `published` code or the text of the `paper`.

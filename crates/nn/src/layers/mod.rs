@@ -21,6 +21,7 @@ mod feed_forward;
 mod gat;
 mod gated_gcn;
 mod gcn;
+mod gine;
 mod pass;
 mod steps;
 
@@ -54,6 +55,9 @@ pub enum Branch {
     /// Messages gated channel by channel by an edge stream (Bresson & Laurent 2017):
     /// `x_i = A·h_i + Σ_j σ(x_ij)⊙B·h_j / Σ_j σ(x_ij)` with `x_ij = C·e_ij + D·h_j + E·h_i`.
     GatedGcn,
+    /// Isomorphism layers with edge features (Hu et al. 2020):
+    /// `x_i = W₂·ReLU(W₁·(h_i + Σ_j ReLU(h_j + e_ij)) + b₁) + b₂`.
+    Gine,
 }
 
 /// Evaluates an expression with the implementation of a branch.
@@ -78,6 +82,10 @@ macro_rules! with_branch {
             }
             Branch::GatedGcn => {
                 let $of = gated_gcn::GatedGcn;
+                $body
+            }
+            Branch::Gine => {
+                let $of = gine::Gine;
                 $body
             }
         }
@@ -184,7 +192,7 @@ pub(crate) trait BranchLayer: Copy + Sync {
 
 impl Branch {
     /// All branches.
-    pub const ALL: [Self; 5] = [Self::Attention, Self::Gcn, Self::GcnMean, Self::Gat, Self::GatedGcn];
+    pub const ALL: [Self; 6] = [Self::Attention, Self::Gcn, Self::GcnMean, Self::Gat, Self::GatedGcn, Self::Gine];
 
     /// The name in configurations.
     pub const fn name(self) -> &'static str {
@@ -194,6 +202,7 @@ impl Branch {
             Self::GcnMean => "gcn-mean",
             Self::Gat => "gat",
             Self::GatedGcn => "gatedgcn",
+            Self::Gine => "gine",
         }
     }
 
