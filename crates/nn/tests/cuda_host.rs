@@ -13,7 +13,7 @@ use graph_transformer_nn::cpu::Adam;
 use graph_transformer_nn::cuda::{
     CudaDevice, CudaEngine, CudaError, CudaLabels, CudaTask, OnGpu, Pass, Precision, ResidentData,
 };
-use graph_transformer_nn::{Loss, Network, Weights};
+use graph_transformer_nn::{Branch, Loss, Network, Weights};
 use gt_cuda_recorder::{Failure, Recorder};
 use gt_graph::GraphStore;
 use support::{KINDS, all_of, network, network_of, random_graphs, store};
@@ -235,6 +235,27 @@ fn a_device_that_is_lost_at_any_call_is_reported_as_lost() {
 fn any_call_that_fails_once_is_reported_as_what_it_is() {
     fail_everywhere(OUT_OF_MEMORY, false, |error| matches!(error, CudaError::Memory { .. } | CudaError::Full(_)));
     fail_everywhere(INVALID_VALUE, false, |error| matches!(error, CudaError::Driver(_)));
+}
+
+#[test]
+fn layers_that_only_the_cpu_computes_are_refused_before_anything_is_stored() {
+    let recorder = Recorder::start();
+    let device = CudaDevice::open(0).unwrap();
+    for (branches, named) in [
+        (&[Branch::Gine][..], "a model with the branch gine (model.branches) is not available on CUDA devices"),
+        (&[Branch::Attention, Branch::Gcn], "a model with several branches (model.branches) is not available"),
+    ] {
+        let case = Case::new(network(8, 2, false).with_branches(branches, true));
+        match case.engine(&device, None) {
+            Err(error @ CudaError::Unsupported(_)) => {
+                assert!(error.to_string().starts_with(named) && error.to_string().ends_with("use --device cpu"));
+            }
+            other => panic!("{branches:?}: {:?}", other.map(drop)),
+        }
+    }
+    assert_eq!(recorder.calls("cuMemAllocAsync"), 0);
+    drop(device);
+    assert_eq!(recorder.held(), "");
 }
 
 #[test]
