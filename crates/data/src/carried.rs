@@ -140,40 +140,53 @@ impl Carried {
     ///
     /// A list with values of nodes or edges in a column of graphs gives each row its value. Other
     /// values of graphs are repeated for each row.
-    pub(crate) fn gather(&self, rows: &[(usize, Option<usize>)]) -> Cells {
-        let cell = |&(graph, row): &(usize, Option<usize>)| match &self.bounds {
-            Bounds::Single => Some(graph),
-            bounds => row.and_then(|row| bounds.range(graph).nth(row)),
-        };
-        let row_of = |(_, row): &(usize, Option<usize>)| row.filter(|_| matches!(self.bounds, Bounds::Single));
+    pub(crate) fn gather(&self, rows: &[Row]) -> Cells {
         match &self.cells {
             Cells::Json(values) => {
-                let value = |at: &(usize, Option<usize>)| match (cell(at).map(|cell| &values[cell]), row_of(at)) {
-                    (Some(Value::Array(list)), Some(row)) => list.get(row).cloned(),
+                let value = |row: &Row| match (self.cell(row).map(|cell| &values[cell]), self.item(row)) {
+                    (Some(Value::Array(list)), Some(item)) => list.get(item).cloned(),
                     (value, _) => value.cloned(),
                 };
-                Cells::Json(rows.iter().map(|at| value(at).unwrap_or(Value::Null)).collect())
+                Cells::Json(rows.iter().map(|row| value(row).unwrap_or(Value::Null)).collect())
             }
             Cells::Typed(values) => {
-                let lists = values.as_list_opt::<i32>().filter(|_| rows.iter().any(|at| row_of(at).is_some()));
-                let (values, position): (&ArrayRef, Box<dyn Fn(&(usize, Option<usize>)) -> Option<usize>>) = match lists
-                {
-                    None => (values, Box::new(cell)),
+                let divided = rows.iter().any(|row| self.item(row).is_some());
+                match values.as_list_opt::<i32>().filter(|_| divided) {
+                    None => take(values, rows.iter().map(|row| self.cell(row))),
                     Some(lists) => {
-                        let position = move |at: &(usize, Option<usize>)| {
-                            let graph = cell(at).filter(|graph| lists.is_valid(*graph))?;
+                        let position = |row: &Row| {
+                            let cell = self.cell(row).filter(|cell| lists.is_valid(*cell))?;
                             let ends = lists.value_offsets();
-                            (ends[graph] as usize..ends[graph + 1] as usize).nth(row_of(at)?)
+                            (ends[cell] as usize..ends[cell + 1] as usize).nth(self.item(row)?)
                         };
-                        (lists.values(), Box::new(position))
+                        take(lists.values(), rows.iter().map(position))
                     }
-                };
-                let positions: UInt64Array = rows.iter().map(|at| position(at).map(|at| at as u64)).collect();
-                let taken = arrow_select::take::take(values, &positions, None);
-                Cells::Typed(taken.expect("positions are within the column, whose type is a plain one"))
+                }
             }
         }
     }
+
+    /// The cell of a row.
+    fn cell(&self, (graph, row): &Row) -> Option<usize> {
+        match &self.bounds {
+            Bounds::Single => Some(*graph),
+            bounds => row.and_then(|row| bounds.range(*graph).nth(row)),
+        }
+    }
+
+    /// The item of a row within its cell, if the cell belongs to a graph with several rows.
+    fn item(&self, (_, row): &Row) -> Option<usize> {
+        row.filter(|_| matches!(self.bounds, Bounds::Single))
+    }
+}
+
+/// The number of a graph and, for nodes and edges, the number of the row within the graph.
+type Row = (usize, Option<usize>);
+
+fn take(values: &ArrayRef, positions: impl Iterator<Item = Option<usize>>) -> Cells {
+    let positions: UInt64Array = positions.map(|position| position.map(|position| position as u64)).collect();
+    let taken = arrow_select::take::take(values, &positions, None);
+    Cells::Typed(taken.expect("positions are within the column, whose type is a plain one"))
 }
 
 /// Joins the pieces of carried columns of a whole file.

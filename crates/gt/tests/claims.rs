@@ -166,8 +166,8 @@ fn endless_files_end_in_an_error() {
     // The schema of tables is a file of its own.
     place.write("good_nodes.csv", "x\n0.5\n");
     place.write("good_edges.csv", "src,dst\n");
-    std::os::unix::fs::symlink("/dev/zero", place.path("good_schema.json")).unwrap();
-    assert_names(&refused(&place, "data info good_nodes.csv"), &["good_schema.json", "256 MB"]);
+    std::os::unix::fs::symlink("/dev/zero", place.path("good_schema.csv.json")).unwrap();
+    assert_names(&refused(&place, "data info good_nodes.csv"), &["good_schema.csv.json", "256 MB"]);
     for (file, facts) in [
         ("zero.jsonl", ["line 1", "256 MB"]),
         ("zero_nodes.csv", ["line 1", "16 MB"]),

@@ -89,7 +89,7 @@ fn any_number_of_processes_is_enough_or_an_error() {
         let lines = [
             "data info data.jsonl --threads 2".to_owned(),
             format!("predict run --data data.jsonl --out out-{limit}.csv --threads 2"),
-            format!("eval run --data data.jsonl --split test --threads 2"),
+            "eval run --data data.jsonl --split test --threads 2".to_owned(),
             format!("train --data data.jsonl --out run-{limit} --threads 2 {TINY}"),
             format!("train --data data.jsonl --out runs-{limit} --seeds 1,2 --parallel --threads 2 {TINY}"),
         ];

@@ -97,13 +97,23 @@ fn gradients_fit_for_every_kind_of_batch() {
 }
 
 #[test]
-fn gradients_fit_for_batches_of_several_parts_and_any_width() {
+fn gradients_fit_for_any_width() {
     for form in &forms() {
         for (width, heads) in [(1, 1), (7, 7), (40, 20)] {
             let network = of(form, width, heads);
-            let batch = batch(&network, &random_graphs(25, 60, 5, 30), Loss::Mse, 0.1, 27);
+            let batch = batch(&network, &random_graphs(25, 5, 4, 10), Loss::Mse, 0.1, 27);
             check(&format!("{form:?}, {width}/{heads}"), &network, &batch, AttentionScope::Sparse, Loss::Mse, 2);
         }
+    }
+}
+
+#[test]
+fn gradients_fit_for_batches_of_several_parts() {
+    // Feed-forward halves know no edges and no parts. Without them, fewer values lie at a kink.
+    for form in forms().iter().filter(|(_, _, feed_forward)| !feed_forward) {
+        let network = of(form, 6, 3);
+        let batch = batch(&network, &random_graphs(25, 24, 5, 30), Loss::Mse, 0.1, 27);
+        check(&format!("{form:?}"), &network, &batch, AttentionScope::Sparse, Loss::Mse, 3);
     }
 }
 

@@ -10,7 +10,7 @@ use graph_transformer_nn::backend::{
 };
 use graph_transformer_nn::cpu::{Adam, BatchSize, Engine, GraphSize, Isa, PassMemory};
 use graph_transformer_nn::{
-    AttentionScope, FreeMemory, HeadInput, Input, Jump, LimitedBy, Loss, Network, Norm, Readout, Weights,
+    AttentionScope, Branch, FreeMemory, HeadInput, Input, Jump, LimitedBy, Loss, Network, Norm, Readout, Weights,
 };
 use gt_graph::{GraphParts, GraphStore, Layout, Split};
 use gt_testing::PeakMemory;
@@ -75,6 +75,15 @@ fn networks() -> Vec<(String, Network)> {
         ("edge head".into(), Network { reads: HeadInput::Edges, ..wide(network(64, 8, true)) }),
         ("pair head".into(), Network { reads: HeadInput::Pairs, ..wide(network(64, 8, false)) }),
     ];
+    let sum = |branches: &[Branch], edge_stream, feed_forward| {
+        wide(network(64, 8, edge_stream).with_branches(branches, feed_forward))
+    };
+    all.extend([
+        ("gine".into(), sum(&[Branch::Gine], false, true)),
+        ("attention and gine".into(), sum(&[Branch::Attention, Branch::Gine], true, true)),
+        ("shared edges".into(), sum(&[Branch::Attention, Branch::Gine], false, true)),
+        ("gates and means".into(), sum(&[Branch::GatedGcn, Branch::GcnMean], true, false)),
+    ]);
     all.extend(KINDS.map(|kind| (format!("{kind:?}"), wide(network_of(kind, 64, 8)))));
     all
 }

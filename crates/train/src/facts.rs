@@ -35,7 +35,8 @@ pub fn data_facts(dataset: &Dataset, config: &Config) -> DataFacts {
             let rows = own.iter().flat_map(|&graph| graphs.row_range(level, graph));
             (own.len(), count_labels(dataset, target, rows))
         }
-        Some(split) if split.level == level => {
+        // Without targets, as for links, the rows of the split are only counted.
+        Some(split) if split.level == level || target.is_none() => {
             (graphs.len(), count_labels(dataset, target, split.rows(Split::Train.name()).into_iter()))
         }
         // Training reports that the split and the targets are on different levels.

@@ -126,26 +126,24 @@ impl Prepared {
         let largest = [Split::Train, Split::Val].map(|split| self.largest_first(split));
         // No order of the graphs has a larger batch than the largest graphs together.
         let bound = |split: Split, batch: usize| largest[split as usize].iter().take(batch).copied().collect();
-        let needed = |batch: usize, size: &BatchSize| {
-            // Validation uses only a part of the buffers of training.
-            let validation = PassMemory::new(network, false).bytes(&bound(Split::Val, batch));
-            runs as f64 * (self.fixed_bytes() + validation + memory.bytes(size))
-        };
-        let bytes_of = |batch: usize| needed(batch, &bound(Split::Train, batch));
+        // Validation uses only a part of the buffers of training.
+        let base = |batch: usize| self.fixed_bytes() + PassMemory::new(network, false).bytes(&bound(Split::Val, batch));
+        let needed = |base: f64, size: &BatchSize| runs as f64 * (base + memory.bytes(size));
+        let bytes_of = |batch: usize| needed(base(batch), &bound(Split::Train, batch));
         if bytes_of(batch) <= free.bytes {
             return Ok(());
         }
-        let fixed = needed(batch, &BatchSize::default());
+        let own = base(batch);
         // The seed decides which graphs are in a batch. Whoever trains waits longer than this loop.
         let epochs = 1..=config.train.epochs.min(MOST_EPOCHS);
         let drawn = epochs.into_iter().find_map(|epoch| {
             let order = training_order(self, config, epoch);
             let size = |number| order.batch(number).iter().map(|&graph| self.size_in(Split::Train, graph)).collect();
-            (0..order.batches()).map(size).find(|size| fixed + runs as f64 * memory.bytes(size) > free.bytes)
+            (0..order.batches()).map(size).find(|size| needed(own, size) > free.bytes)
         });
         let Some(size) = drawn else { return Ok(()) };
-        let fitting = largest_fitting(batch, |batch| bytes_of(batch) <= MARGIN * free.bytes);
-        Err(too_large(network, free, Some(batch), &size, needed(batch, &size), fitting))
+        let fitting = largest_fitting(batch, |batch| bytes_of(batch) <= margin(free.by) * free.bytes);
+        Err(too_large(network, free, Some(batch), &size, needed(own, &size), fitting))
     }
 
     /// Sizes of the graphs of a split, the largest first.
@@ -183,8 +181,14 @@ fn largest_fitting(batch: usize, fits: impl Fn(usize) -> bool) -> Option<usize> 
 const OVERHEAD: f64 = 32e6;
 /// Epochs whose batches are looked at, if the largest graphs together do not fit.
 const MOST_EPOCHS: usize = 1_000;
-/// Share of the free memory that a recommended batch takes at most.
-const MARGIN: f64 = 0.95;
+/// Share of the free memory that a recommended batch takes at most. The free address space of the
+/// next run may differ by what the allocator reserves for threads.
+fn margin(by: LimitedBy) -> f64 {
+    match by {
+        LimitedBy::Machine | LimitedBy::ControlGroup => 0.95,
+        LimitedBy::AddressSpace => 0.75,
+    }
+}
 
 fn too_large(
     network: &Network,

@@ -9,7 +9,7 @@ use super::expected::read_both_ways;
 pub const SEPARATOR: u8 = 0x0c;
 
 /// The files of a data set, in the order of an input. The last two are optional.
-pub const FILES: [&str; 4] = ["x_nodes.csv", "x_edges.csv", "x_graphs.csv", "x_schema.json"];
+pub const FILES: [&str; 4] = ["x_nodes.csv", "x_edges.csv", "x_graphs.csv", "x_schema.csv.json"];
 
 /// Reads up to four files.
 pub fn run(bytes: &[u8], folder: &Path) -> bool {

@@ -137,7 +137,8 @@ impl<'a> Cpu<'a> {
             let number = outcome.done;
             let value = labels.rows().map_or(f64::NAN, |labels| loss_of(*loss, &outputs, width, labels));
             outcome.outputs.push(&outputs, &labels, outputs.len() / width.max(1), value);
-            (outputs.clear(), labels.clear());
+            outputs.clear();
+            labels.clear();
             outcome.done = number + 1;
             report(PassEvent::Batch { number, loss: value })
         })?;

@@ -190,11 +190,9 @@ impl<'a> PassMemory<'a> {
             let of_node = Rows { nodes: 1, edges: 0, stream_edges: 0 };
             nodes * length(of_node) as f64 + edges * length(of_edge) as f64
         };
-        let activations =
-            |nodes: f64, edges: f64| linear(&|rows| activations::length(network, rows), nodes, edges);
-        let between = |nodes: f64, edges: f64| {
-            linear(&|rows| Between::<f32>::lengths(network, rows).iter().sum(), nodes, edges)
-        };
+        let activations = |nodes: f64, edges: f64| linear(&|rows| activations::length(network, rows), nodes, edges);
+        let between =
+            |nodes: f64, edges: f64| linear(&|rows| Between::<f32>::lengths(network, rows).iter().sum(), nodes, edges);
         let open = self.is_open(batch);
         let any_by_block = network.branches.iter().any(|branch| branch.facts().by_block);
         let several = network.branches.len() > 1;

