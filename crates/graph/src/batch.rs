@@ -351,8 +351,8 @@ impl GraphBatch {
         &mut self.encodings
     }
 
-    /// The categories of the nodes or of the edges (in in-order), row by row. Every column must stay
-    /// within its vocabulary.
+    /// The categories of the nodes, or of the edges ordered by their targets, row by row. Every
+    /// column must stay within its vocabulary.
     ///
     /// # Panics
     /// If the level is that of graphs, which have no features.

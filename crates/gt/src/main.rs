@@ -38,8 +38,8 @@ struct Arguments {
     threads: Option<u16>,
 }
 
-/// Exit codes: 0 done; 1 a check failed; 2 bad usage or input, too little memory or too few
-/// threads, or a file cannot be written; 101 an error in the program; 130 interrupted.
+/// Exit codes: 0 done; 1 a check failed; 101 an error in the program; 130 interrupted. Code 2
+/// stands for bad usage or input, too little memory, too few threads, and unwritable files.
 fn main() -> ExitCode {
     panics::report_panics();
     out_of_memory::abort_on_failed_allocations();

@@ -212,7 +212,7 @@ impl Network {
         layer == self.layers || (self.jump != Jump::Last && layer > 0)
     }
 
-    /// The same network with other branches; see [`Network::branches`].
+    /// Replaces the branches of the layers, and whether a feed-forward half follows them.
     ///
     /// ```
     /// use graph_transformer_nn::{Branch, Channels, Network, Parameters};

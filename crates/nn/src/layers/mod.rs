@@ -10,7 +10,7 @@
 //!
 //! A branch is a folder here. It owns its formula, parameters with their published names, the
 //! arrays that it keeps for its backward pass, its code for CPUs, and tests. This file lists the
-//! branches. Of the engine's files outside of the folder, a new branch changes only this one: it
+//! branches. Outside of its folder, a new branch changes only this file of the engine. The branch
 //! adds a variant of [`Branch`] with its name, its place in [`Branch::ALL`], and a line in
 //! [`with_branch`].
 
